@@ -439,6 +439,14 @@ SHEAVES_API SHEAVES_MUST_USE void *sheaves_realloc(void *block, size_t size);
 // multiple of align. NULL and EINVAL for another alignment, ENOMEM when memory is out.
 SHEAVES_API SHEAVES_MUST_USE void *sheaves_aligned_alloc(size_t align, size_t size);
 
+// To be called before the program puts itself into a sandbox (seccomp). The library ends its
+// threads, and from then on calls only mmap, munmap, mremap, mprotect, madvise and futex, in this
+// process and its children. Deferred calls then run in sheaves_rcu_drive and sheaves_rcu_barrier
+// only, and a grace period may take 10 ms. Waits for a second at most. The preload object calls
+// this by itself before prctl(PR_SET_SECCOMP) and syscall(SYS_seccomp).
+SHEAVES_API
+void sheaves_before_sandbox(void);
+
 // Bytes of a block that may be used: at least the requested size. 0 for NULL.
 //
 // This is why the allocating functions have no alloc_size attribute: with it, _FORTIFY_SOURCE=3

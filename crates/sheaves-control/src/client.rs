@@ -62,9 +62,9 @@ impl Client {
         self.page().object.load(Ordering::Relaxed)
     }
 
-    /// Asks a process, by its own number in its own namespace, and waits for the answer. Returns the
-    /// number of its bytes, which the file has from [`crate::layout::ANSWER_AT`] on. Meanwhile, ten
-    /// times a second, `is_alive` says whether to go on.
+    /// Asks a process, by its own number in its own namespace, and waits for the answer. Returns
+    /// the number of its bytes, which the file has from [`crate::layout::ANSWER_AT`] on. Meanwhile,
+    /// ten times a second, `is_alive` says whether to go on.
     ///
     /// # Errors
     /// There is no answer.

@@ -3,7 +3,7 @@
 //! | state | who may change the page | transitions |
 //! |---|---|---|
 //! | [`IDLE`] | the tool that has locked the file | -> [`REQUESTED`], by the tool, with a wake |
-//! | [`REQUESTED`] | none | -> [`ANSWERING`], by a thread of the process that is named; -> [`IDLE`], by a tool |
+//! | [`REQUESTED`] | none | -> [`ANSWERING`], by the process named; -> [`IDLE`], by a tool |
 //! | [`ANSWERING`] | that thread | -> [`ANSWERED`], with a wake |
 //! | [`ANSWERED`] | the tool | -> [`IDLE`] |
 //!

@@ -6,10 +6,10 @@
 //! old one reads the new one.
 //!
 //! The library's thread answers, and is started for that. Where there can be none
-//! (`SHEAVES_RCU_RECLAIMERS=0`) any thread does at the end of a slow path. One thread at a time answers,
-//! under [`CONTROL`], which is above the locks of all other layers. It writes through the mapping.
-//! The descriptor is for tools only: the program may close it, and open another file at its number,
-//! at any time.
+//! (`SHEAVES_RCU_RECLAIMERS=0`) any thread does at the end of a slow path. One thread at a time
+//! answers, under [`CONTROL`], which is above the locks of all other layers. It writes through the
+//! mapping. The descriptor is for tools only: the program may close it, and open another file at
+//! its number, at any time.
 
 use core::ptr::{copy_nonoverlapping, with_exposed_provenance, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -19,9 +19,7 @@ use sheaves_sys::errno::ENOSPC;
 use sheaves_sys::lock::{Held, Lock};
 use sheaves_sys::memfd::Memfd;
 use sheaves_sys::report::Line;
-use sheaves_sys::{
-    announce_when_loaded, errno, fork, futex, map, options, process, request,
-};
+use sheaves_sys::{announce_when_loaded, errno, fork, futex, map, options, process, request};
 
 use crate::commands;
 use crate::layout::{

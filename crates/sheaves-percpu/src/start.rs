@@ -44,7 +44,8 @@ pub(crate) fn start() {
     let (mut facts, access) = choose();
     let asked = options::SLOTS.asked().filter(|_| facts.mode == Mode::Portable);
     facts.slots = asked.map_or_else(topology::possible_cpus, |slots| slots as usize);
-    table::fill(facts.slots);
+    // A `cpu_id` may be higher than the number of slots: then the thread has none.
+    table::fill(facts.slots.max(topology::cpu_ids_end()));
     if !rows::reserve(facts.slots) {
         sheaves_sys::report::die(format_args!("no address space for per-CPU areas"));
     }

@@ -85,7 +85,8 @@ pub(crate) fn bootstrap() -> usize {
     (&raw const BOOTSTRAP_BLOCK).addr()
 }
 
-/// Stores the bootstrap block in the entries of all slots. During the start.
+/// Stores the bootstrap block in the entries of all slots, and of all numbers that the kernel may
+/// give to threads in place of a slot. During the start.
 pub(crate) fn fill(slots: usize) {
     // Relaxed: published by the Release of the number of slots in `rows::reserve`.
     for entry in &TABLE.entries[ENTRIES_BEFORE..ENTRIES_BEFORE + slots] {

@@ -28,13 +28,13 @@
 //! `grace` (grace periods; their steps and the proof are in `grace::period`), `defer`, `cell`.
 //!
 //! Threads need no registration. A thread of the library runs while a future waits or something is
-//! deferred, and for two seconds after. All memory is mapped directly from the kernel, except the boxes of
-//! [`RcuCell`] and of deferred closures. The environment variables `SHEAVES_RCU...` are documented
-//! in the crate `sheaves`.
+//! deferred, and for two seconds after. All memory is mapped directly from the kernel, except the
+//! boxes of [`RcuCell`] and of deferred closures. The environment variables `SHEAVES_RCU...` are
+//! documented in the crate `sheaves`.
 //!
 //! Whether readers fence is decided when the object is loaded. If a seccomp filter refuses
-//! membarrier later, a grace period that needs it takes 10 ms. A program whose filter ends the process for that
-//! call says so beforehand: [`defer::before_sandbox`].
+//! membarrier later, a grace period that needs it takes 10 ms. A program whose filter ends the
+//! process for that call says so beforehand: [`defer::before_sandbox`].
 #![no_std]
 
 // For the boxes of [`RcuCell`] and of deferred closures; nothing else here allocates.

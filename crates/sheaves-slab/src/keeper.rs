@@ -229,8 +229,8 @@ pub(crate) fn flush_depot(id: CacheId, mut surplus: usize) {
     }
 }
 
-/// Releases the empty slabs of a cache that was not used since the last look. Returns the bytes that
-/// are left in empty slabs and in the depot.
+/// Releases the empty slabs of a cache that was not used since the last look. Returns the bytes
+/// that are left in empty slabs and in the depot.
 fn age_slabs(id: CacheId) -> usize {
     let (depot, shape) = (&id.descriptor().depot, id.shape());
     let mut slabs = id.descriptor().slabs.lock();

@@ -7,8 +7,8 @@ use crate::cache_id::CacheId;
 use crate::{chunk, deferred, flush, hardened, pool, quarantine, refill, registry, slab};
 
 /// Flushes the sheaves of slots and depot to the slabs, releases slabs without allocated objects,
-/// and returns the pages of free objects in the other slabs to the kernel. False when a slot was not
-/// reached that has objects: they stay there.
+/// and returns the pages of free objects in the other slabs to the kernel. False when a slot was
+/// not reached that has objects: they stay there.
 pub(crate) fn shrink(id: CacheId, reach: Reach) -> bool {
     deferred::reclaim(id);
     let complete = hardened::flush_slots(id, reach);

@@ -4,10 +4,10 @@
 //! Free slabs go back as soon as there are many, see `chunk`. But objects that are freed in random
 //! order leave slabs with a few objects each, most of them not in use but in sheaves. So each time
 //! what is in use has fallen to a quarter, and much is unused, there is a *pass*: it flushes the
-//! sheaves of its slot and the depots, so that slabs become empty and serve other caches, and depots
-//! and new sheaves hold no more than a share of what is in use from then on. The library's thread,
-//! if there is one, flushes the sheaves of other slots. Without a keeper it also discards the pages of
-//! free objects, in pieces, at the end of slow paths that free.
+//! sheaves of its slot and the depots, so that slabs become empty and serve other caches, and
+//! depots and new sheaves hold no more than a share of what is in use from then on. The library's
+//! thread, if there is one, flushes the sheaves of other slots. Without a keeper it also discards
+//! the pages of free objects, in pieces, at the end of slow paths that free.
 //!
 //! A program that fills and empties its memory again and again has few passes in a second.
 
@@ -28,8 +28,8 @@ const UNUSED_BYTES_MAX: usize = 8 << 20;
 /// There is no check below this drop.
 const DROP_BYTES_MIN: usize = 64 << 10;
 
-/// The least time between two passes if what was in use has grown again meanwhile: without a keeper,
-/// when a pass costs page faults, and with one.
+/// The least time between two passes if what was in use has grown again meanwhile: without a
+/// keeper, when a pass costs page faults, and with one.
 const AGAIN_MS: u64 = 1000;
 const AGAIN_KEPT_MS: u64 = 128;
 

@@ -5,10 +5,12 @@
 //! fork the lowest layer runs first. From its prepare handlers to those after the fork, the forking
 //! thread may use everything, as it can re-enter the locks that it holds ([`crate::lock`]).
 //!
-//! `_Fork` and a bare `clone(SIGCHLD)` run no handlers. Their child detects this at its first call
-//! of [`run_pending_handlers`], by a page that the kernel clears in every child
-//! (`MADV_WIPEONFORK`). Then it recovers: each layer takes its locks, also from threads that are
-//! not in the child, repairs the data that they guard, and runs the handler of an ordinary child.
+//! `_Fork` and a bare `clone(SIGCHLD)` run no handlers. And nothing is prepared where a signal
+//! handler forks that has interrupted the holder of a lock, while another thread forks, which may
+//! wait for that lock. The child detects this at its first call of [`run_pending_handlers`], by a
+//! page that the kernel clears in every child (`MADV_WIPEONFORK`). Then it recovers: each layer
+//! takes its locks, also from threads that are not in the child, repairs the data that they guard,
+//! and runs the handler of an ordinary child.
 //!
 //! What other threads owned, or were changing, may be lost in such a child, but nothing exists
 //! twice. For the kernel copies a process while none of its threads can write, so each thread is
@@ -25,7 +27,7 @@ use core::ptr::{null_mut, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use crate::lock_word::Word;
-use crate::{futex, generation, map, process};
+use crate::{futex, generation, map, process, tls};
 
 pub use crate::generation::age_ms;
 
@@ -166,7 +168,13 @@ extern "C" fn prepare() {
         NESTED.fetch_add(1, Ordering::Relaxed);
         return;
     }
-    PREPARING.acquire_for_fork(futex::wait);
+    if tls::locks() == 0 {
+        PREPARING.acquire_for_fork(futex::wait);
+    } else if !PREPARING.try_acquire_for_fork() {
+        // Another fork may wait for a lock that the code has which a signal handler interrupts
+        // here. The child recovers.
+        return;
+    }
     for layer in (0..LAYERS).rev() {
         if let Some(handlers) = handlers_of(layer) {
             (handlers.prepare)();
@@ -176,6 +184,10 @@ extern "C" fn prepare() {
 }
 
 extern "C" fn parent() {
+    if !PREPARING.is_forking() {
+        // The fork was not prepared.
+        return;
+    }
     // Relaxed, here and below: under the lock.
     if NESTED.load(Ordering::Relaxed) > 0 {
         NESTED.fetch_sub(1, Ordering::Relaxed);
@@ -185,11 +197,13 @@ extern "C" fn parent() {
 }
 
 /// In the child of a nested fork no fork is in progress any more: the handlers of the outer fork
-/// find nothing to release.
+/// find nothing to release. The child of a fork that was not prepared recovers.
 extern "C" fn child() {
     if PREPARING.is_forking() {
         begin_process();
         finish(|handlers| (handlers.child)());
+    } else {
+        run_pending_handlers();
     }
 }
 

@@ -4,10 +4,11 @@
 //! address space ([`map`], [`space`]), sleeping locks ([`lock`]), futexes ([`mod@futex`]), threads
 //! ([`thread`]), memory barriers in other threads ([`membarrier`]), registration of restartable
 //! sequences ([`rseq`]), CPUs ([`topology`]), the fork registry ([`fork`]), [`options`], sandboxes
-//! ([`sandbox`]), time ([`clock`]), messages on standard error ([`mod@report`]), the calling thread's stack
-//! ([`stack`]), where another thread sleeps ([`sleeper`]), the object that this code is in
-//! ([`object`]), accesses that fail ([`fault`]), stacks in reports ([`trace`]), probes for tracers
-//! ([`probe`]), memory that is shared with tools ([`memfd`]) and their requests ([`request`]).
+//! ([`sandbox`]), time ([`clock`]), messages on standard error ([`mod@report`]), the calling
+//! thread's stack ([`stack`]), where another thread sleeps ([`sleeper`]), the object that this code
+//! is in ([`object`]), accesses that fail ([`fault`]), stacks in reports ([`trace`]), probes for
+//! tracers ([`probe`]), memory that is shared with tools ([`memfd`]) and their requests
+//! ([`request`]).
 //!
 //! The crate works below `malloc`: it does not allocate, unwind, read `std::env` or keep a
 //! thread-local with a destructor. The one exception is [`thread::spawn`], for which libc

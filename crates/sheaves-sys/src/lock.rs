@@ -9,6 +9,7 @@
 
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
+use core::sync::atomic::{Ordering, compiler_fence};
 
 use crate::{fork, futex, tls};
 
@@ -46,25 +47,25 @@ impl<T> Lock<T> {
     #[inline]
     pub fn lock(&self) -> Held<'_, T> {
         fork::run_pending_handlers();
+        count(1);
         if !self.word.try_acquire() && !self.word.is_forking() {
             self.word.acquire_slow(futex::wait);
         }
-        self.held()
+        Held { lock: self }
     }
 
     /// Takes the lock if it is free now; never waits and makes no system call.
     #[inline]
     pub fn try_lock(&self) -> Option<Held<'_, T>> {
         fork::run_pending_handlers();
+        count(1);
         let is_ours =
             self.word.try_acquire() || self.word.is_forking() || self.word.try_take_over();
-        is_ours.then(|| self.held())
-    }
-
-    #[inline]
-    fn held(&self) -> Held<'_, T> {
-        count(1);
-        Held { lock: self }
+        if is_ours {
+            return Some(Held { lock: self });
+        }
+        count(-1);
+        None
     }
 
     /// Takes the lock for a fork, in its prepare handler; ends with [`Lock::release`].
@@ -142,12 +143,12 @@ impl<T> DerefMut for Held<'_, T> {
 impl<T> Drop for Held<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        count(-1);
         // A lock that a fork holds is released by the fork's handlers.
         if !self.lock.word.is_forking() {
             // SAFETY: this guard was made by `lock` in this thread and dies here.
             unsafe { self.lock.word.release() };
         }
+        count(-1);
     }
 }
 
@@ -173,8 +174,13 @@ pub fn is_any_held_here() -> bool {
     tls::locks() != 0
 }
 
-/// Adds to the number of guards of the thread.
+/// Adds to the number of guards of the thread: before it takes a lock, and after it has released
+/// it, so that a signal handler that forks sees it.
 #[inline]
 fn count(change: i16) {
+    // SeqCst, for the compiler alone: a handler sees the steps in their order.
+    compiler_fence(Ordering::SeqCst);
     tls::set_locks(tls::locks().wrapping_add_signed(change));
+    // SeqCst, likewise.
+    compiler_fence(Ordering::SeqCst);
 }

@@ -137,6 +137,16 @@ impl Word {
         }
     }
 
+    /// Takes the word for a fork if it is free now.
+    pub(crate) fn try_acquire_for_fork(&self) -> bool {
+        let is_ours = self.try_acquire();
+        if is_ours {
+            // Relaxed: read by this thread alone.
+            self.0.fetch_or(FORKING, Ordering::Relaxed);
+        }
+        is_ours
+    }
+
     /// The half of the word that holds the bits.
     fn futex(&self) -> &AtomicU32 {
         let half = self.0.as_ptr().cast::<u32>();

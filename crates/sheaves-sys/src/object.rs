@@ -26,7 +26,13 @@ pub fn is_beside_preload() -> bool {
 /// The first definition of a symbol in the process, null where there is none.
 fn symbol(name: &CStr) -> *mut c_void {
     // SAFETY: `name` is a C string.
-    unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    if found.is_null() {
+        // Otherwise the program's next call of it would return this failure.
+        // SAFETY: no precondition.
+        let _ = unsafe { libc::dlerror() };
+    }
+    found
 }
 
 /// Tags of the dynamic section, from `<elf.h>`.

@@ -139,8 +139,8 @@ pub fn create_private(path: &CStr) -> Option<i32> {
     open(path, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC, 0o600)
 }
 
-/// Opens a file with close-on-exec; not in a sandbox. Not by libc's function, in which a thread that holds a lock
-/// could be cancelled.
+/// Opens a file with close-on-exec; not in a sandbox. Not by libc's function, in which a thread
+/// that holds a lock could be cancelled.
 fn open(path: &CStr, flags: libc::c_int, mode: libc::c_uint) -> Option<i32> {
     if sandbox::is_entered() {
         return None;

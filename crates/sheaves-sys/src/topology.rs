@@ -11,13 +11,27 @@ pub const CPUS_MAX: usize = 8192;
 /// Highest possible `cpu_id` + 1 (the kernel's `nr_cpu_ids`), or a little more; at most
 /// [`CPUS_MAX`].
 ///
-/// A result that is too high costs address space and loops; one that is too low would be out of
-/// bounds.
+/// A result that is too high costs address space and loops. It is too low where `/sys` is a
+/// container's view of fewer CPUs, and the thread may use them only at first: see [`cpu_ids_end`].
 #[must_use]
 pub fn possible_cpus() -> usize {
-    listed_cpus(c"/sys/devices/system/cpu/possible")
-        .or_else(mask_bits)
-        .map_or(CPUS_MAX, |count| count.clamp(1, CPUS_MAX))
+    possible(listed_cpus(c"/sys/devices/system/cpu/possible"), mask())
+}
+
+fn possible(listed: Option<usize>, mask: Option<Mask>) -> usize {
+    let count = match (listed, mask) {
+        // The list is not that of the kernel: the thread may use other CPUs.
+        (Some(listed), Some(mask)) if mask.used > listed => mask.bits,
+        (Some(listed), _) => listed,
+        (None, mask) => mask.map_or(CPUS_MAX, |mask| mask.bits),
+    };
+    count.clamp(1, CPUS_MAX)
+}
+
+/// No `cpu_id` is as high as this, whatever files say; at most [`CPUS_MAX`].
+#[must_use]
+pub fn cpu_ids_end() -> usize {
+    mask().map_or(CPUS_MAX, |mask| mask.bits)
 }
 
 /// Highest `cpu_id` + 1 of a CPU list in a file; `None` where it cannot be read, as in a chroot or
@@ -28,17 +42,29 @@ fn listed_cpus(path: &CStr) -> Option<usize> {
     Some(highest_id(&buffer[..used])? + 1)
 }
 
-/// Bits of the kernel's affinity mask, which has one for every possible CPU. `None` where the
-/// system call is refused, or for more than [`CPUS_MAX`].
-fn mask_bits() -> Option<usize> {
+/// An affinity mask of the kernel's.
+#[derive(Debug, Clone, Copy)]
+struct Mask {
+    /// One for every possible CPU, rounded up.
+    bits: usize,
+    /// The highest CPU that the calling thread may use, + 1.
+    used: usize,
+}
+
+/// The calling thread's mask. `None` where the system call is refused, or for more than
+/// [`CPUS_MAX`].
+fn mask() -> Option<Mask> {
     let mut mask = [0_usize; CPUS_MAX / BITS];
     let (number, bytes) = (libc::SYS_sched_getaffinity, size_of_val(&mask));
-    crate::errno::preserve(|| {
+    let filled = crate::errno::preserve(|| {
         // SAFETY: the mask is valid for writes of its size. The bare system call returns how many
         // bytes the kernel's mask has.
-        let used = unsafe { libc::syscall(number, 0, bytes, mask.as_mut_ptr()) };
-        usize::try_from(used).ok().filter(|used| *used > 0).map(|used| used * 8)
-    })
+        unsafe { libc::syscall(number, 0, bytes, mask.as_mut_ptr()) }
+    });
+    let bits = usize::try_from(filled).ok().filter(|filled| *filled > 0)? * 8;
+    let last = mask.iter().rposition(|word| *word != 0);
+    let used = last.map_or(0, |last| (last + 1) * BITS - mask[last].leading_zeros() as usize);
+    Some(Mask { bits, used })
 }
 
 /// The CPU on which the thread runs, -1 where the system does not say. The thread may migrate at

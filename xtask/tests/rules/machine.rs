@@ -8,6 +8,7 @@ const ENGINE: &str = "crates/sheaves-percpu/src/engine/rseq/x86_64.rs";
 const TLS: &str = "crates/sheaves-sys/src/tls/x86_64.rs";
 const PROBE: &str = "crates/sheaves-sys/src/probe.rs";
 const DLOPEN: &str = "crates/sheaves-preload/src/dl.rs";
+const PRCTL: &str = "crates/sheaves-preload/src/sandbox.rs";
 const SYS: &str = "crates/sheaves-sys/src/map.rs";
 
 #[test]
@@ -20,6 +21,7 @@ fn asm_outside_engine() {
         assert_clean(TLS, &text);
         assert_clean(PROBE, &text);
         assert_clean(DLOPEN, &text);
+        assert_clean(PRCTL, &text);
         assert_clean(TOOL, &text);
     }
     assert_clean(LIBRARY, "// asm!(\"nop\")\nconst A: &str = \"asm!()\";\nfn asm() {}\n");

@@ -90,9 +90,7 @@ impl Program {
     fn wait_for_page(&self) {
         // Before `exec` the page is that of the command.
         let name = || std::fs::read_to_string(format!("/proc/{}/comm", self.0.id()));
-        wait_for("a page", || {
-            name().expect("alive") == "busy\n" && self.pages().next().is_some()
-        });
+        wait_for("a page", || name().expect("alive") == "busy\n" && self.pages().next().is_some());
     }
 
     fn pid(&self) -> String {
@@ -213,7 +211,8 @@ fn program_that_does_nothing_is_named() {
 #[test]
 fn program_that_has_closed_its_page_answers_root() {
     const SOURCE: &str = "#define _GNU_SOURCE\n#include <stdlib.h>\n#include <unistd.h>\n\
-         int main(void) { sleep(1); close_range(3, ~0u, 0); for (;;) { void *p[4000]; usleep(1000); \
+         int main(void) { sleep(1); close_range(3, ~0u, 0); \
+         for (;;) { void *p[4000]; usleep(1000); \
          for (int i = 0; i < 4000; i++) p[i] = malloc(100); \
          for (int i = 0; i < 4000; i++) free(p[i]); } }\n";
     let program = Program::build(SOURCE, &[]);

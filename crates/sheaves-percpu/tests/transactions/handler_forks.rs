@@ -2,6 +2,7 @@
 //! the drain and uses everything; no object is in a slot and in the hand of a thread.
 //!
 //! Handlers come at any time, or after each of the first instructions of a drain, and fewer later.
+//! Another thread forks, too, all the time.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
@@ -183,12 +184,29 @@ fn has_child_ended() -> bool {
     true
 }
 
+/// Forks beside the drains; the children end at once.
+fn fork_often() {
+    while !IS_OVER.load(Ordering::SeqCst) {
+        // SAFETY: the child ends.
+        let process = unsafe { libc::fork() };
+        if process == 0 {
+            // SAFETY: no precondition.
+            unsafe { libc::_exit(0) };
+        }
+        let mut status = -1;
+        // SAFETY: the status is valid for the call.
+        assert_eq!(unsafe { libc::waitpid(process, &raw mut status, 0) }, process);
+        assert_eq!(status, 0);
+    }
+}
+
 /// Runs `drains` beside threads that trade, and counts the objects afterwards.
 fn beside_trade(drains: impl FnOnce()) {
     IS_OVER.store(false, Ordering::SeqCst);
     *MARKET.lock().unwrap() = (0..OBJECTS).map(|number| 2 * number).collect();
     std::thread::scope(|scope| {
         (1..=THREADS).for_each(|number| drop(scope.spawn(move || trade(number))));
+        scope.spawn(fork_often);
         let _end = End;
         drains();
     });

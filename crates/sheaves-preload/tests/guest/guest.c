@@ -42,7 +42,9 @@ static long bare_call(long number, long first, long second, long third, long fou
 #ifdef __x86_64__
     long result;
     register long r10 __asm__("r10") = fourth;
-    __asm__ volatile("syscall" : "=a"(result) : "0"(number), "D"(first), "S"(second), "d"(third), "r"(r10)
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "0"(number), "D"(first), "S"(second), "d"(third), "r"(r10)
                      : "rcx", "r11", "memory");
     return result;
 #else
@@ -57,14 +59,16 @@ static long bare_call(long number, long first, long second, long third, long fou
 }
 
 #define ALLOW(name) \
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
-#define OF_MALLOC ALLOW(mmap), ALLOW(munmap), ALLOW(mremap), ALLOW(mprotect), ALLOW(madvise), ALLOW(futex)
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 1), \
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+#define OF_MALLOC \
+    ALLOW(mmap), ALLOW(munmap), ALLOW(mremap), ALLOW(mprotect), ALLOW(madvise), ALLOW(futex)
 /* Of this program: sleeping, messages, the end. */
 #define OF_PROGRAM ALLOW(clock_nanosleep), ALLOW(write), ALLOW(exit_group)
 /* Of libc: threads and processes. */
 #define OF_THREADS \
-    ALLOW(clone), ALLOW(clone3), ALLOW(set_robust_list), ALLOW(rseq), ALLOW(rt_sigprocmask), ALLOW(exit), \
-        ALLOW(wait4), ALLOW(getpid)
+    ALLOW(clone), ALLOW(clone3), ALLOW(set_robust_list), ALLOW(rseq), ALLOW(rt_sigprocmask), \
+        ALLOW(exit), ALLOW(wait4), ALLOW(getpid)
 
 static void confine(int is_lively, int is_bare) {
     struct sock_filter steady[] = {
@@ -124,7 +128,10 @@ static void use_once(char **block, unsigned long *state) {
         free(*block);
         CHECK(posix_memalign((void **)block, 64, size) == 0);
         break;
-    case 4: other = atomic_exchange(&shelf[(random >> 30) % SHELF], *block), free(other), *block = malloc(size); break;
+    case 4:
+        other = atomic_exchange(&shelf[(random >> 30) % SHELF], *block);
+        free(other), *block = malloc(size);
+        break;
     default: free(*block), *block = malloc(size);
     }
     CHECK(*block && errno == 0 && malloc_usable_size(*block) >= size);
@@ -202,9 +209,10 @@ int main(int count, char **argument) {
         for (int i = 0; i < ROUND; i++) use_once(&block[next(&state) % BLOCKS], &state);
         if (round % 50 == 0) heap_up();
         nap(round % 10 == 0 ? 60 : 1);
-        /* Handlers of `fork` may call membarrier, which only a sandbox that was noticed prevents. */
+        /* Handlers of `fork` may call membarrier, outside a sandbox that was noticed. */
         int has_handlers = !is_bare && round % 40 == 0;
-        if (is_lively && round % 20 == 0 && (without || has_handlers)) fork_once(has_handlers ? fork : without);
+        if (is_lively && round % 20 == 0 && (without || has_handlers))
+            fork_once(has_handlers ? fork : without);
         if (is_lively && threads > 1 && round % 7 == 0) {
             /* Each ends from time to time. */
             int ended = 1 + round % (threads - 1);

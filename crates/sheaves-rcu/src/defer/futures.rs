@@ -1,8 +1,5 @@
-//! Waiting for grace periods without blocking a thread: futures.
-//!
-//! The library's thread waits for their grace periods and wakes them. So wakers never run in a
-//! thread that only polls or synchronizes, nor in a signal handler. Where there can be no such
-//! thread, a future asks to be polled again at once, and leads itself.
+//! The list of futures that wait for grace periods, see `finished`. The library's thread wakes
+//! them.
 //!
 //! In the child of a fork the list is empty: its nodes were on stacks of threads that are gone. A
 //! future of the thread that forked may be polled and dropped there; nothing wakes it before.
@@ -12,27 +9,29 @@
 //! time, and unlinks the node when it is dropped. Nodes are accessed under the lock only, through
 //! raw pointers: there is never a reference to a whole node.
 
-use core::cell::UnsafeCell;
-use core::future::Future;
-use core::marker::PhantomPinned;
-use core::pin::Pin;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use core::task::{Context, Poll, Waker};
+use core::task::Waker;
 
 use sheaves_sys::fork::Handlers;
 use sheaves_sys::lock::{Held, Lock};
 
-use super::reclaimer;
-use crate::grace::cookie::Cookie;
 use crate::grace::expedite::Urgency;
 use crate::grace::period::{self, GENERATIONS};
 
-struct Node {
+/// A future on the list, or about to be.
+pub(super) struct Node {
     links: Links,
     /// The number of the grace period.
     number: u64,
     waker: Option<Waker>,
+}
+
+impl Node {
+    /// A node that is not on the list.
+    pub(super) const fn of(number: u64) -> Node {
+        Node { links: Links::NONE, number, waker: None }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -63,85 +62,32 @@ static PROCESS: AtomicU64 = AtomicU64::new(1);
 /// Number of futures on the list. Written under the lock.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// A future that is ready after a grace period. See [`Cookie::finished`].
-#[must_use = "futures do nothing unless polled"]
-pub struct Finished {
-    cookie: Cookie,
-    node: UnsafeCell<Node>,
-    _pinned: PhantomPinned,
+/// Puts a node on the list, with a waker that is called after the grace period.
+///
+/// # Safety
+/// The node is valid and stays at its address until [`take_off`], and is used here only.
+pub(super) unsafe fn put_on(node: *mut Node, waker: Waker) {
+    let mut list = list();
+    // SAFETY: the same contract.
+    unsafe { list.link(node) };
+    // SAFETY: the node is used under the lock, which is held.
+    let before = unsafe { (*node).waker.replace(waker) };
+    drop(list);
+    drop(before);
 }
 
-// SAFETY: the node is used under the lock only, wherever the future is.
-unsafe impl Send for Finished {}
-// SAFETY: a shared future gives access to nothing.
-unsafe impl Sync for Finished {}
-
-impl core::fmt::Debug for Finished {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Finished").field("cookie", &self.cookie).finish()
-    }
-}
-
-impl Cookie {
-    /// A future that is ready when the cookie has passed. Requests its grace period.
-    ///
-    /// A future that has to wait starts the library's thread, for which libc allocates. In the child of
-    /// a fork the forking thread may poll and drop its futures; no thread wakes one that waited
-    /// before the fork.
-    ///
-    /// ```
-    /// # async fn replace() {
-    /// let cookie = sheaves_rcu::Cookie::get();
-    /// cookie.finished().await;
-    /// # }
-    /// ```
-    pub fn finished(self) -> Finished {
-        self.request(Urgency::Normal);
-        let node = Node { links: Links::NONE, number: self.to_bits(), waker: None };
-        Finished { cookie: self, node: UnsafeCell::new(node), _pinned: PhantomPinned }
-    }
-}
-
-impl Finished {
-    /// Has the waker called after the grace period. False if no thread will do that.
-    fn enlist(&self, waker: Waker) -> bool {
-        let node = self.node.get();
-        let mut list = list();
-        // SAFETY: the node is pinned until it is dropped, which takes it off the list.
-        unsafe { list.link(node) };
-        // SAFETY: the node is used under the lock, which is held.
-        let before = unsafe { (*node).waker.replace(waker) };
-        drop(list);
-        drop(before);
-        reclaimer::serve(true)
-    }
-}
-
-impl Future for Finished {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if self.cookie.poll() {
-            return Poll::Ready(());
-        }
-        if !self.enlist(context.waker().clone()) {
-            context.waker().wake_by_ref();
-        }
-        Poll::Pending
-    }
-}
-
-impl Drop for Finished {
-    fn drop(&mut self) {
-        let node = self.node.get();
-        let mut list = list();
-        // SAFETY: the node is valid until this returns.
-        unsafe { list.unlink(node) };
-        // SAFETY: the node is used under the lock, which is held.
-        let waker = unsafe { (*node).waker.take() };
-        drop(list);
-        drop(waker);
-    }
+/// Takes a node off the list, if it is on it.
+///
+/// # Safety
+/// The node is valid, and used here only.
+pub(super) unsafe fn take_off(node: *mut Node) {
+    let mut list = list();
+    // SAFETY: the same contract.
+    unsafe { list.unlink(node) };
+    // SAFETY: the node is used under the lock, which is held.
+    let waker = unsafe { (*node).waker.take() };
+    drop(list);
+    drop(waker);
 }
 
 fn list() -> Held<'static, List> {

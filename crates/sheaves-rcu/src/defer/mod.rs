@@ -16,12 +16,12 @@
 //!
 //! Everything is reclaimed by one thread, the *reclaimer*. It starts when something is deferred,
 //! blocks the signals that come from outside, is named `sheaves-rcu`, and ends when there was
-//! nothing to do for two seconds. What is pending is *sealed* after 20 ms at the latest, for one grace period
-//! that all of it shares: sooner when a sheaf is full, when many bytes are pending ([`Pressure`]),
-//! or on request ([`flush`], [`barrier`], [`call_hurry`]). Callbacks run in the reclaimer, one
-//! after the other, and otherwise only in [`poll`] (and in [`barrier`] where there is no
-//! reclaimer). With `SHEAVES_RCU_RECLAIMERS=slots` they run in one worker thread per CPU instead,
-//! in parallel.
+//! nothing to do for two seconds. What is pending is *sealed* after 20 ms at the latest, for one
+//! grace period that all of it shares: sooner when a sheaf is full, when many bytes are pending
+//! ([`Pressure`]), or on request ([`flush`], [`barrier`], [`call_hurry`]). Callbacks run in the
+//! reclaimer, one after the other, and otherwise only in [`poll`] (and in [`barrier`] where there
+//! is no reclaimer). With `SHEAVES_RCU_RECLAIMERS=slots` they run in one worker thread per CPU
+//! instead, in parallel.
 //!
 //! Order: callbacks that one thread defers run in that order while it stays in one slot and memory
 //! is available. There is no order between slots. A program that needs one calls [`barrier`].
@@ -34,7 +34,8 @@
 //! From the bottom up: `pressure` (what is pending), `psi`, `watch` (callbacks that take long);
 //! `head`, `list`, `extents`, `emergency` (memory), `queue` (sealed sheaves) and `shard`; `calls`,
 //! `channel`, `sink`; `keeper`; `driver`, `round` (how everything is reclaimed), `futures` and
-//! `reclaimer` (when); `call_rcu`, `free_later`, `barrier` and `statistics`, which programs call.
+//! `reclaimer` (when); `finished`, `call_rcu`, `free_later`, `barrier` and `statistics`, which
+//! programs call.
 
 mod barrier;
 mod call_rcu;
@@ -47,6 +48,7 @@ mod extents;
 #[doc(hidden)]
 #[path = "../../tests/unit/faults.rs"]
 pub mod faults;
+mod finished;
 mod free_later;
 mod futures;
 mod head;
@@ -66,7 +68,7 @@ pub use barrier::{BarrierError, barrier, flush, poll};
 pub use call_rcu::{call_hurry, call_rcu, defer};
 pub use channel::Channel;
 pub use emergency::{Emergencies, free_without_memory};
-pub use futures::Finished;
+pub use finished::Finished;
 pub use head::{Call, Head};
 pub use keeper::{decay_ms, is_armed, is_kept, is_overdue, look_here, period_ms, will_find};
 pub use pressure::{Pressure, note_reclaimed, note_sealed, pressure};

@@ -62,8 +62,8 @@ pub trait Sink: Sync {
     fn compact(&self) -> bool {
         false
     }
-    /// Does what only the library's thread may do. Called by the reclaimer when it starts, and after
-    /// [`super::request_sweep`].
+    /// Does what only the library's thread may do. Called by the reclaimer when it starts, and
+    /// after [`super::request_sweep`].
     fn sweep(&self) {}
     /// Returns all unused memory to the kernel at once.
     fn return_all(&self, _reach: Reach) {}

@@ -30,8 +30,8 @@
 //! `mode::heavy_fence`.
 //!
 //! There is no grace-period thread. A thread that waits leads if no other thread does; the others
-//! sleep. A thread that polls leads without waiting, and stops where a reader is in the way. A thread
-//! that frees or defers does so without a system call, and leaves a membarrier to others.
+//! sleep. A thread that polls leads without waiting, and stops where a reader is in the way. A
+//! thread that frees or defers does so without a system call, and leaves a membarrier to others.
 //!
 //! | state | written by | meaning |
 //! |---|---|---|
@@ -192,8 +192,8 @@ fn lead_until(number: u64, urgency: Urgency) {
     }
 }
 
-/// Leads without waiting, as far as it can, if no other thread leads. True if it lacks a membarrier,
-/// which this thread may not call. Async-signal-safe.
+/// Leads without waiting, as far as it can, if no other thread leads. True if it lacks a
+/// membarrier, which this thread may not call. Async-signal-safe.
 pub(crate) fn drive(number: u64, urgency: Urgency, reach: Reach) -> bool {
     let Some(_lead) = Lead::take(&GENERATIONS) else { return false };
     // At most twice: the grace period that was under way, and the requested one.

@@ -107,8 +107,8 @@ pub(crate) static DOMAINS: AtomicU32 = AtomicU32::new(0);
 pub(crate) const FENCES: u32 = 1;
 const FORK: u32 = 4;
 
-/// In the child of a fork. Domains will write off their sections. The registration for membarrier is
-/// inherited.
+/// In the child of a fork. Domains will write off their sections. The registration for membarrier
+/// is inherited.
 fn restart_in_child() {
     // Relaxed: the child has one thread.
     DOMAINS.fetch_add(FORK, Ordering::Relaxed);

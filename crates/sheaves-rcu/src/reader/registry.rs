@@ -16,11 +16,11 @@
 //! threads may use what it found there. Its record is then *held*: it never becomes free, and grace
 //! periods wait for ever. This is reported.
 //!
-//! Everything is lock-free, and consistent at each instruction, so that a signal handler can register
-//! its thread, or fork. `owner` says which thread a record belongs to, and how it is taken back only
-//! once. A record on its way from the stack of free ones to its thread, or back, has no owner. A
-//! child of a fork leaves it alone: if it is in the hands of the forking thread, this goes on with
-//! it, and otherwise it is lost.
+//! Everything is lock-free, and consistent at each instruction, so that a signal handler can
+//! register its thread, or fork. `owner` says which thread a record belongs to, and how it is taken
+//! back only once. A record on its way from the stack of free ones to its thread, or back, has no
+//! owner. A child of a fork leaves it alone: if it is in the hands of the forking thread, this goes
+//! on with it, and otherwise it is lost.
 
 use core::ffi::c_void;
 use core::panic::Location;

@@ -107,7 +107,7 @@ fields! {
     /// The portable engine's slot of the calling thread, negative before its first use. With the
     /// rseq engine [`crate::rseq`] has a note here.
     virtual_slot, set_virtual_slot: i16;
-    /// Locks that the calling thread holds, in builds with debug assertions.
+    /// Locks that the calling thread holds, takes or releases.
     locks, set_locks: u16;
     /// Open read sections of this thread that are counted in a word shared with other threads,
     /// because there was no memory for a word of its own. Async-signal-safe; a signal handler

@@ -15,8 +15,30 @@ fn highest_id_of_lists() {
 fn affinity_mask_replaces_a_missing_cpu_list() {
     assert_eq!(listed_cpus(c"/nowhere/at/all"), None);
     let listed = listed_cpus(c"/sys/devices/system/cpu/possible");
-    let bits = mask_bits().unwrap();
-    assert!(listed.is_none_or(|count| count <= bits), "{listed:?} of {bits}");
+    let mask = mask().unwrap();
+    assert!(listed.is_none_or(|count| mask.used <= count && count <= mask.bits), "{listed:?}");
+    assert_eq!((cpu_ids_end(), mask.bits % 8), (mask.bits, 0));
+}
+
+#[test]
+fn a_list_is_believed_as_far_as_the_thread_may_use_no_other_cpu() {
+    let mask = |used| Some(Mask { bits: 128, used });
+    assert_eq!(possible(Some(4), mask(4)), 4);
+    assert_eq!(possible(Some(4), mask(2)), 4);
+    assert_eq!(possible(Some(4), mask(5)), 128);
+    assert_eq!(possible(Some(4), None), 4);
+    assert_eq!(possible(None, mask(5)), 128);
+    assert_eq!(possible(None, None), CPUS_MAX);
+}
+
+#[test]
+fn a_mask_ends_with_its_highest_cpu() {
+    let before = Affinity::current().unwrap();
+    for cpu_id in (0..possible_cpus()).filter(|cpu_id| before.contains(*cpu_id)) {
+        assert!(Affinity::only(cpu_id).unwrap().bind());
+        assert_eq!(mask().unwrap().used, cpu_id + 1);
+    }
+    assert!(before.bind());
 }
 
 #[test]
