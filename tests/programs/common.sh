@@ -61,6 +61,11 @@ check_maps() {
     grep -q libsheaves_preload "/proc/$1/maps" || die "process $1 has no preload object in its maps"
 }
 
+# Whether a process is in a sandbox: calls of it go through a filter (seccomp).
+is_confined() {
+    grep -q '^Seccomp:.2$' "/proc/$1/status" 2>/dev/null
+}
+
 # A TCP port on the loopback that nobody listens on, below those that the kernel gives to clients.
 free_port() {
     local port

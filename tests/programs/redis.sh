@@ -19,7 +19,13 @@ start() {
         >"$name.log" 2>&1 &
     server=$!
     servers+=("$server")
-    wait_until 10 redis-cli -h 127.0.0.1 -p "$port" ping
+    wait_until 10 answers
+}
+
+# While a server loads its dump, `ping` succeeds with another answer.
+# shellcheck disable=SC2317 # wait_until calls it
+answers() {
+    [[ $(cli ping) == PONG ]]
 }
 
 cli() {

@@ -12,7 +12,7 @@ use sheaves_heap::profile;
 use sheaves_heap::report::{self, Format};
 use sheaves_heap::{check_freed, leaks, mode};
 use sheaves_slab::stats;
-use sheaves_sys::{object, options, process};
+use sheaves_sys::{object, options, process, sandbox};
 
 /// The process in which the object was loaded: its children by `fork` say nothing.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
@@ -46,10 +46,14 @@ extern "C" fn end() {
         check_freed();
     }
     // Relaxed, here and below: constant since `start`.
+    let (is_asked, stderr) = (IS_ASKED.load(Ordering::Relaxed), STDERR.load(Ordering::Relaxed));
+    // No system call where nothing is asked, and none in a sandbox.
+    if !(is_asked || mode::is_debug()) || sandbox::is_entered() {
+        return;
+    }
     if PROCESS.load(Ordering::Relaxed) != process::id() || stats::all().next().is_none() {
         return;
     }
-    let (is_asked, stderr) = (IS_ASKED.load(Ordering::Relaxed), STDERR.load(Ordering::Relaxed));
     if let Some(path) = options::PROF_FILE.path().filter(|_| is_asked) {
         profile::dump_to_file(path);
     }

@@ -30,7 +30,7 @@ use core::ffi::CStr;
 use core::fmt::Write as _;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
 
-use sheaves_sys::{errno, process, report};
+use sheaves_sys::{errno, process, report, sandbox};
 
 use crate::report::{Flush, Output};
 
@@ -100,6 +100,10 @@ pub(crate) fn note_failure() {
 }
 
 fn dump_short() {
+    // A sandbox may not permit to ask for the number of the process, either.
+    if sandbox::is_entered() {
+        return;
+    }
     // Acquire pairs with the Release in `dump_when_short`.
     let path = PATH.load(Ordering::Acquire);
     // Relaxed: written before the path.

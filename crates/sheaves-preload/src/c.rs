@@ -7,10 +7,11 @@
 
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, Ordering};
 
 use sheaves_heap as heap;
 use sheaves_sys::errno::{self, EINVAL, ENOMEM};
-use sheaves_sys::map;
+use sheaves_sys::{map, process};
 
 heap::define_malloc! {
     /// `malloc(3)`.
@@ -38,10 +39,10 @@ exports! { "C"
         }
         heap::realloc(block.cast(), size).cast()
     };
-    /// `reallocarray(3)`: [`realloc`] for a product that may overflow.
+    /// `reallocarray(3)`: `realloc`, as in glibc the program's, for a product that may overflow.
     reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void =
         // No block has as many bytes: `ENOMEM`.
-        realloc(block, count.saturating_mul(size));
+        first_realloc()(block, count.saturating_mul(size));
     /// `aligned_alloc(3)`: [`memalign`], as in glibc up to 2.37. Any size is accepted.
     aligned_alloc(align: usize, size: usize) -> *mut c_void = memalign(align, size);
     /// `memalign(3)`; like glibc's, it rounds the alignment up to a power of two.
@@ -84,6 +85,28 @@ exports! { "C"
     /// glibc's second name of [`posix_memalign`].
     __posix_memalign(place: *mut *mut c_void, align: usize, size: usize) -> c_int =
         posix_memalign(place, align, size);
+}
+
+type Realloc = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
+
+/// The function that [`first_realloc`] returns; null until it is looked up.
+static REALLOC: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+
+// The loader takes locks to look a symbol up: not in the middle of a program's call.
+sheaves_sys::run_when_loaded!(first_realloc());
+
+/// The `realloc` that the loader finds first: the program's, if it has one, which knows the blocks
+/// of the program's `malloc`. Otherwise ours.
+fn first_realloc() -> Realloc {
+    // Relaxed, both: code, which is there before any thread.
+    let mut first = REALLOC.load(Ordering::Relaxed);
+    if first.is_null() {
+        let found = process::first_symbol(c"realloc");
+        first = if found.is_null() { realloc as *mut c_void } else { found };
+        REALLOC.store(first, Ordering::Relaxed);
+    }
+    // SAFETY: a function of that name.
+    unsafe { core::mem::transmute::<*mut c_void, Realloc>(first) }
 }
 
 heap::entry::with_frame! {

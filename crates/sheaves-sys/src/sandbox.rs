@@ -42,16 +42,22 @@ pub fn is_entered_by_prctl(option: i32, mode: usize, filter: usize) -> bool {
         && (mode == libc::SECCOMP_MODE_STRICT || (mode == libc::SECCOMP_MODE_FILTER && filter != 0))
 }
 
-/// True if `syscall` with these arguments enters a sandbox.
+/// True if `syscall` with these arguments enters a sandbox. What the kernel has to refuse only asks
+/// which calls it has: libseccomp does that in programs that enter no sandbox.
 #[must_use]
 pub fn is_entered_by_syscall(number: i32, arguments: [usize; 3]) -> bool {
     let [first, second, third] = arguments;
     match number {
         SYS_PRCTL => is_entered_by_prctl(first as i32, second, third),
-        SYS_SECCOMP => {
-            first as u32 == libc::SECCOMP_SET_MODE_STRICT
-                || (first as u32 == libc::SECCOMP_SET_MODE_FILTER && third != 0)
-        }
+        SYS_SECCOMP => match first as u32 {
+            libc::SECCOMP_SET_MODE_STRICT => (second as u32, third) == (0, 0),
+            libc::SECCOMP_SET_MODE_FILTER => third != 0,
+            _ => false,
+        },
         _ => false,
     }
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/sandbox.rs"]
+mod tests;

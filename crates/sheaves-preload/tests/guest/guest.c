@@ -99,7 +99,7 @@ static void nap(long milliseconds) {
 
 /* Blocks that another thread frees. */
 static _Atomic(char *) shelf[SHELF];
-static atomic_int is_over;
+static atomic_int is_over, begun;
 static int is_lively;
 
 static unsigned long next(unsigned long *state) {
@@ -152,6 +152,7 @@ static void heap_up(void) {
 static void *use(void *number) {
     char *block[BLOCKS] = {0};
     unsigned long state = (unsigned long)(uintptr_t)number * 7919 + 1;
+    begun++;
     for (int round = 1; !is_over; round++) {
         for (int i = 0; i < ROUND; i++) use_once(&block[next(&state) % BLOCKS], &state);
         if (round % 50 == 0) heap_up();
@@ -200,6 +201,8 @@ int main(int count, char **argument) {
     /* What is unused may have the library start a thread. */
     heap_up();
     nap(20);
+    /* libc makes calls of its own in a thread before that calls `use`. */
+    while (begun < threads - 1) nap(1);
     confine(is_lively, is_bare);
     if (opens) syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDONLY, 0);
     char *block[BLOCKS] = {0};
@@ -220,8 +223,11 @@ int main(int count, char **argument) {
             CHECK(!pthread_create(&thread[ended], NULL, use, (void *)(intptr_t)round));
         }
     }
-    is_over = 1;
-    if (is_lively)
+    if (is_lively) {
+        is_over = 1;
         for (int i = 1; i < threads; i++) CHECK(!pthread_join(thread[i], NULL));
+    }
+    /* With what the library does at the end, of which it must know that it is in a sandbox. */
+    if (!is_bare) exit(0);
     _exit(0);
 }

@@ -200,6 +200,14 @@ fn operators_that_a_program_replaces_serve_its_other_forms() {
     }
 }
 
+#[test]
+fn a_program_with_its_own_malloc_keeps_it_in_reallocarray() {
+    let program = compile_as("gcc", "own.c", &["-fno-builtin"]);
+    for variables in CONFIGURATIONS {
+        run_silent(&program, &[], variables, MINUTE);
+    }
+}
+
 /// Runs `1 / share` of the forks, while 8 threads allocate; the children allocate and free.
 fn forks(share: u64, variables: &[(&str, &str)]) {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
