@@ -34,8 +34,10 @@ fn id_of_owner() -> i32 {
     let mutex = &raw mut mutex;
     // SAFETY: a mutex of this function, which no other thread knows.
     unsafe { libc::pthread_mutex_lock(mutex) };
-    // SAFETY: inside the mutex, and aligned.
-    let owner = unsafe { mutex.byte_add(OWNER_AT).cast::<i32>().read_volatile() };
+    // SAFETY: inside the mutex.
+    let owner = unsafe { mutex.byte_add(OWNER_AT) }.cast::<i32>();
+    // SAFETY: as above, and aligned.
+    let owner = unsafe { owner.read_volatile() };
     // SAFETY: locked above.
     unsafe { libc::pthread_mutex_unlock(mutex) };
     owner
