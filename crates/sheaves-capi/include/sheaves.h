@@ -44,9 +44,9 @@
  *   SHEAVES_STATS_FILE: a path; default: standard error
  *       The file to which the statistics are appended.
  *   SHEAVES_PROF_FILE: a path; default: none
- *       The file to which a heap profile is written, for sheaves prof heap, if SHEAVES_PROF or
- *       sheaves prof on has turned it on: at exit, and before when a limit is near or memory has
- *       run out.
+ *       The file to which a heap profile is written, for sheaves prof heap, if SHEAVES_PROF,
+ *       SHEAVES_DEBUG or sheaves prof on has turned it on: at exit, and before when a limit is
+ *       near or memory has run out.
  *   SHEAVES_RCU: normal, expedited; default: as the program asks
  *       Makes all grace periods normal, or all expedited.
  *   SHEAVES_RCU_STALL_MS: 0 to 86400000; default: 1000

@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use sheaves_heap::profile;
 use sheaves_heap::report::{self, Format};
 use sheaves_heap::{check_freed, leaks, mode};
-use sheaves_slab::stats;
+use sheaves_slab::{sampling, stats};
 use sheaves_sys::{object, options, process, sandbox};
 
 /// The process in which the object was loaded: its children by `fork` say nothing.
@@ -54,7 +54,7 @@ extern "C" fn end() {
     if PROCESS.load(Ordering::Relaxed) != process::id() || stats::all().next().is_none() {
         return;
     }
-    if let Some(path) = options::PROF_FILE.path().filter(|_| is_asked) {
+    if let Some(path) = options::PROF_FILE.path().filter(|_| is_asked && sampling::was_on()) {
         profile::dump_to_file(path);
     }
     if mode::is_debug() {

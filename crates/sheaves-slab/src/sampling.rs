@@ -34,7 +34,7 @@ use crate::registry::{self, REGISTRY};
 use crate::{deferred, earlier, flush, guard, mode, pool, quarantine, slot};
 
 pub use crate::profile::{
-    RATE_BYTES, RATE_BYTES_MAX, RATE_BYTES_MIN, Request, large, rate, resize,
+    RATE_BYTES, RATE_BYTES_MAX, RATE_BYTES_MIN, Request, large, rate, resize, was_on,
 };
 pub use crate::tags::note_frees_by_layout;
 

@@ -127,7 +127,9 @@ fn statistics_are_printed_and_a_profile_is_written_at_the_end() {
     let _ = std::fs::remove_file(&file);
     let profile = file.to_str().unwrap();
     let variables =
-        [("SHEAVES_STATS", "1"), ("SHEAVES_PROF", "4096"), ("SHEAVES_PROF_FILE", profile)];
+        [("SHEAVES_PROF_FILE", profile), ("SHEAVES_STATS", "1"), ("SHEAVES_PROF", "4096")];
+    run_own(test, &variables[..2]);
+    assert!(!file.exists(), "a profile that nothing has turned on");
     let text = String::from_utf8(run_own(test, &variables).stderr).unwrap();
     assert_eq!(text.matches("sheaves statistics: pid ").count(), 1, "{text}");
     let kept = text.lines().find(|line| line.starts_with("kept ")).expect("the cache");

@@ -137,6 +137,12 @@ pub(crate) fn large_records() -> usize {
     LARGE.load(Ordering::Relaxed)
 }
 
+/// True once profiling has been on.
+#[must_use]
+pub fn was_on() -> bool {
+    PROFILE.lock().session != 0
+}
+
 /// Forgets all samples, and takes new ones at a rate. False when memory is out.
 pub(crate) fn begin(rate: usize) -> bool {
     begin_at(rate.clamp(RATE_BYTES_MIN, RATE_BYTES_MAX))
