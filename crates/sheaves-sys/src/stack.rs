@@ -9,7 +9,7 @@
 //! read lies between the stack pointer and the top of the thread's stack, which stays as it is
 //! meanwhile: glibc puts a thread's control block at the top of its stack, and notes the top of the
 //! first thread's. On another stack, of a coroutine or of a signal handler, it lies within
-//! [`OTHER_BYTES_MAX`] above the stack pointer. There a frame pointer that is none may lead to
+//! `OTHER_BYTES_MAX` above the stack pointer. There a frame pointer that is none may lead to
 //! memory of others: if another thread unmaps that page between the question and the read, the walk
 //! faults after all.
 
