@@ -38,7 +38,8 @@ pub(crate) fn show(pid: Option<u32>, period: Duration, sort: Sort) -> Result<Exi
     restore_at_signals().map_err(|error| failed(error.into()))?;
     let mut terminal = ratatui::try_init().map_err(failed)?;
     let state = ListState::default().with_selected(Some(0));
-    let mut view = View { asked, is_chosen, sort, state, samples: Samples::default() };
+    let samples = Samples::default();
+    let mut view = View { asked, is_chosen, sort, state, selected: None, samples };
     let done = view.run(&mut terminal, period);
     ratatui::restore();
     done.map(|()| ExitCode::SUCCESS)
@@ -65,6 +66,8 @@ struct View {
     is_chosen: bool,
     sort: Sort,
     state: ListState,
+    /// The process that is selected among all, which may move in the list.
+    selected: Option<u32>,
     samples: Samples,
 }
 
@@ -82,6 +85,7 @@ impl View {
         let mut renewed = Instant::now();
         loop {
             let table = self.samples.table(self.asked.is_some(), self.sort);
+            self.follow(&table);
             {
                 let _drawing = DRAWING.lock().unwrap_or_else(PoisonError::into_inner);
                 terminal.draw(|frame| self.draw(frame, &table)).map_err(failed)?;
@@ -111,6 +115,16 @@ impl View {
         renewed
     }
 
+    /// Keeps the selection on its process, wherever it is in the list now.
+    fn follow(&mut self, table: &Table) {
+        let at = |state: &ListState| state.selected().and_then(|index| table.pids.get(index));
+        if self.selected.is_some() && at(&self.state) != self.selected.as_ref() {
+            let place = table.pids.iter().position(|pid| Some(*pid) == self.selected);
+            self.state.select(place.or(self.state.selected()));
+        }
+        self.selected = at(&self.state).copied();
+    }
+
     fn show_all(&mut self) -> Result<(), Refusal> {
         (self.asked, self.samples) = (None, Samples::default());
         self.samples.renew(None)
@@ -122,6 +136,9 @@ impl View {
             return Ok(Step::Draw);
         }
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+        if !matches!(key.code, KeyCode::Enter) {
+            self.selected = None;
+        }
         match key.code {
             KeyCode::Char('q') => return Ok(Step::Quit),
             KeyCode::Char('c') if is_control => return Ok(Step::Quit),

@@ -336,13 +336,52 @@ impl Terminal {
     /// Reads until the screen has a text.
     #[track_caller]
     fn wait_for(&mut self, text: &str) -> String {
-        let (begin, mut bytes) = (Instant::now(), [0; 4096]);
+        let begin = Instant::now();
         while !self.screen.screen().contents().contains(text) {
             assert!(begin.elapsed() < LIMIT, "{}", self.screen.screen().contents());
-            let count = self.controller.read(&mut bytes).expect("the screen");
-            self.screen.process(&bytes[..count]);
+            self.read();
         }
         self.screen.screen().contents()
+    }
+
+    /// Moves to the row with a text, a key at a time. Other tests' processes are in the list, too,
+    /// and end.
+    #[track_caller]
+    fn select(&mut self, text: &str) {
+        self.wait_for(text);
+        let place = |terminal: &Self, is_it: &dyn Fn(u16, String) -> bool| {
+            let rows = terminal.screen.screen().rows(0, COLUMNS.get());
+            (0..).zip(rows).find(|(row, text)| is_it(*row, text.clone())).map(|(row, _)| row)
+        };
+        loop {
+            let wanted = place(self, &|_, row| row.contains(text));
+            let selected = place(self, &|row, _| self.is_bold(row));
+            let (Some(wanted), Some(selected)) = (wanted, selected) else {
+                // Half of what is drawn has arrived.
+                self.read();
+                continue;
+            };
+            if wanted == selected {
+                return;
+            }
+            self.press(if selected < wanted { "j" } else { "k" });
+            let begin = Instant::now();
+            while self.is_bold(selected) {
+                assert!(begin.elapsed() < LIMIT, "{}", self.screen.screen().contents());
+                self.read();
+            }
+        }
+    }
+
+    fn is_bold(&self, row: u16) -> bool {
+        const NUMBER_AT: u16 = 6;
+        self.screen.screen().cell(row, NUMBER_AT).is_some_and(vt100::Cell::bold)
+    }
+
+    fn read(&mut self) {
+        let mut bytes = [0; 4096];
+        let count = self.controller.read(&mut bytes).expect("the screen");
+        self.screen.process(&bytes[..count]);
     }
 
     fn press(&mut self, keys: &str) {
@@ -390,9 +429,9 @@ fn top_on_a_terminal_shows_caches_and_sorts_them() {
 
 #[test]
 fn top_chooses_a_process_and_restores_the_terminal_at_a_signal() {
-    let program = Program::start();
+    let (_other, program) = (Program::start(), Program::start());
     let mut terminal = Terminal::start(&[]);
-    terminal.wait_for(&program.pid());
+    terminal.select(&program.pid());
     terminal.press("\r");
     terminal.wait_for("REFILL/s");
     terminal.press("\x1b");
