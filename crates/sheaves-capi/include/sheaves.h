@@ -66,9 +66,6 @@
  *       Deferred bytes above which grace periods are expedited.
  *   SHEAVES_RCU_HARD_BYTES: not below high; default: 256 MiB
  *       Deferred bytes above which threads that defer help to take back what is ready.
- *   SHEAVES_RCU_PRESSURE: 0, 1; default: 0
- *       With 1 deferred memory is taken back sooner under memory pressure of the system or the
- *       control group.
  */
 
 #ifndef SHEAVES_H

@@ -22,11 +22,6 @@ pub(crate) fn reclaimers() -> u64 {
     options::RCU_RECLAIMERS.get()
 }
 
-/// True if the system's memory pressure is read.
-pub(crate) fn reads_psi() -> bool {
-    options::RCU_PRESSURE.is_on()
-}
-
 /// A grace period interrupts each CPU that runs the process, which takes 5 to 10 us in a virtual
 /// machine. For 4 MiB, 64 Ki objects of 64 bytes or 1,000 pages, that is negligible, and a few
 /// times 4 MiB still fit into the last-level cache. 32 MiB do not, so grace periods are expedited.

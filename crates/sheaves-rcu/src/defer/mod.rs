@@ -31,7 +31,7 @@
 //!
 //! The reclaimer is also the keeper, which has unused memory returned to the kernel: [`keep`].
 //!
-//! From the bottom up: `pressure` (what is pending), `psi`, `watch` (callbacks that take long);
+//! From the bottom up: `pressure` (what is pending), `watch` (callbacks that take long);
 //! `head`, `list`, `extents`, `emergency` (memory), `queue` (sealed sheaves) and `shard`; `calls`,
 //! `channel`, `sink`; `keeper`; `driver`, `round` (how everything is reclaimed), `futures` and
 //! `reclaimer` (when); `finished`, `call_rcu`, `free_later`, `barrier` and `statistics`, which
@@ -55,7 +55,6 @@ mod head;
 mod keeper;
 mod list;
 mod pressure;
-mod psi;
 mod queue;
 mod reclaimer;
 mod round;

@@ -34,7 +34,7 @@ use sheaves_sys::{clock, futex, report, request, sandbox, thread, tls};
 use super::extents::{SHEAVES, State};
 use super::pressure::{self, Pressure};
 use super::shard::{Batch, Shard};
-use super::{calls, channel, driver, futures, keeper, psi, round, sink, watch};
+use super::{calls, channel, driver, futures, keeper, round, sink, watch};
 use crate::options::{self, SLOTS};
 use crate::reader::fences;
 
@@ -313,8 +313,8 @@ fn work_until_idle() {
         let is_old = age_ms.is_some_and(|age| age >= options::age_ms());
         if requests & FLUSH != 0 {
             round::full(&driver::drive(), true);
-        } else if is_old || (age_ms.is_some() && psi::is_short()) {
-            round::full(&driver::drive(), !is_old);
+        } else if is_old {
+            round::full(&driver::drive(), false);
         } else if requests & READY != 0 {
             round::ready(&driver::drive());
         } else {
@@ -366,10 +366,7 @@ fn sleep(bell: u32, age_ms: Option<u64>, left_ms: u64) {
     let depth = if age_ms.is_some() { UNTIL_AGE } else { IDLE };
     // SeqCst: see the module documentation. [B1]
     SLEEPING.store(depth, Ordering::SeqCst);
-    let age_left_ms = age_ms.map(|age| {
-        let left_ms = options::age_ms().saturating_sub(age).max(1);
-        psi::patience_ms(left_ms)
-    });
+    let age_left_ms = age_ms.map(|age| options::age_ms().saturating_sub(age).max(1));
     let limits = age_left_ms.into_iter().chain(keeper::left_ms());
     let limit_ms = limits.fold(left_ms, u64::min).max(1);
     request::sleep(&BELL, bell, limit_ms * 1_000_000);

@@ -141,16 +141,3 @@ fn a_call_that_does_not_return_is_named() {
     barrier().unwrap();
     assert!(all_called(objects, 1));
 }
-
-#[test]
-fn memory_pressure_is_looked_at() {
-    let _alone = alone();
-    if !is_own() {
-        let options = [("SHEAVES_RCU_PRESSURE", "1"), ("SHEAVES_RCU_AGE_MS", "300")];
-        pass_own("options::memory_pressure_is_looked_at", &options);
-        return;
-    }
-    let objects = Object::many(10);
-    objects.iter().for_each(Object::defer);
-    wait_until("calls", || all_called(objects, 1));
-}

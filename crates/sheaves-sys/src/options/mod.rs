@@ -90,7 +90,6 @@ options! {
     /// Deferred bytes from which on threads that defer help.
     RCU_HARD_BYTES = "SHEAVES_RCU_HARD_BYTES", Kind::Number(4096, BYTES_MAX), UNSET;
     /// The memory pressure of the system is looked at.
-    RCU_PRESSURE = "SHEAVES_RCU_PRESSURE", Kind::Words(FLAG), 0;
     /// Statistics at exit.
     STATS =
         "SHEAVES_STATS", Kind::Words(&[("0", 0), ("1", 1), ("text", 1), ("json", 2)]), 0;
