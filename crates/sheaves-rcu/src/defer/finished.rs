@@ -2,7 +2,7 @@
 //!
 //! The library's thread waits for their grace periods and wakes them. So wakers never run in a
 //! thread that only polls or synchronizes, nor in a signal handler. Where there can be no such
-//! thread, a future asks to be polled again at once, and leads itself.
+//! thread, or it has not begun yet, a future asks to be polled again at once, and leads itself.
 
 use core::cell::UnsafeCell;
 use core::future::Future;
@@ -55,11 +55,12 @@ impl Cookie {
 }
 
 impl Finished {
-    /// Has the waker called after the grace period. False if no thread will do that.
+    /// Has the waker called after the grace period. False if it is not known that a thread will do
+    /// that.
     fn enlist(&self, waker: Waker) -> bool {
         // SAFETY: the node is pinned, and taken off before it ends.
         unsafe { futures::put_on(self.node.get(), waker) };
-        reclaimer::serve(true)
+        reclaimer::serve(true) && reclaimer::has_begun()
     }
 }
 

@@ -19,12 +19,14 @@
 //!
 //! | `RUNNING` | meaning | transitions |
 //! |---|---|---|
-//! | 0 | there is none | -> 1, by the thread that starts it |
-//! | 1 | there is one, or it is being started | -> 0, by itself, or in the child of a fork |
+//! | 0 | there is none | -> [`STARTING`], by the thread that starts it |
+//! | [`STARTING`] | it is being started | -> [`BEGUN`], by itself; -> 0, if it cannot be started |
+//! | [`BEGUN`] | there is one | -> 0, by itself, or in the child of a fork |
 //!
 //! A thread with a request stores the request, then reads `RUNNING`. The reclaimer that ends stores
-//! 0, then reads the requests: if there is one, it tries to store 1 again and goes on. All are
-//! SeqCst, so that one of the two sees the other. [B4]
+//! 0, then reads the requests: if there is one, it tries to store [`BEGUN`] again and goes on. All
+//! are SeqCst, so that one of the two sees the other. A thread that will sleep until the reclaimer
+//! wakes it reads [`BEGUN`] first. [B4]
 
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering};
 
@@ -49,6 +51,9 @@ const AWAKE: u32 = 0;
 const UNTIL_AGE: u32 = 1;
 const IDLE: u32 = 2;
 
+const STARTING: u32 = 1;
+const BEGUN: u32 = 2;
+
 /// The reclaimer ends after this time with nothing to do.
 const IDLE_MS: u64 = 2000;
 /// How long [`before_sandbox`] waits for the end of the library's threads: one may be in a callback
@@ -72,9 +77,16 @@ static HAS_FAILED: AtomicBool = AtomicBool::new(false);
 /// Number of times that the reclaimer has gone to sleep.
 pub(super) static SLEEPS: AtomicU32 = AtomicU32::new(0);
 
+/// True if there is a reclaimer, or is about to be, unless it cannot be started.
 pub(super) fn is_running() -> bool {
     // SeqCst: after the caller's request, see the module documentation. [B4]
     RUNNING.load(Ordering::SeqCst) != 0
+}
+
+/// True if there is a reclaimer.
+pub(super) fn has_begun() -> bool {
+    // SeqCst: as above. [B4]
+    RUNNING.load(Ordering::SeqCst) == BEGUN
 }
 
 /// Something was deferred into an empty sheaf: arms the bound on its age.
@@ -253,7 +265,8 @@ fn may_start() -> bool {
 #[cold]
 fn start_slow() -> bool {
     // SeqCst, both: as in `is_running`.
-    if RUNNING.swap(1, Ordering::SeqCst) != 0 || thread::spawn(run) {
+    let (order, failed) = (Ordering::SeqCst, Ordering::SeqCst);
+    if RUNNING.compare_exchange(0, STARTING, order, failed).is_err() || thread::spawn(run) {
         return true;
     }
     RUNNING.store(0, Ordering::SeqCst);
@@ -263,6 +276,8 @@ fn start_slow() -> bool {
 
 fn run() {
     thread::set_name(c"sheaves-rcu");
+    // SeqCst: see the module documentation. [B4]
+    RUNNING.store(BEGUN, Ordering::SeqCst);
     // Relaxed, here and below: numbers; in a fork handler only this thread finds its own.
     THREAD.store(tls::thread_pointer(), Ordering::Relaxed);
     request::note_process();
@@ -283,8 +298,9 @@ fn run() {
         THREAD.store(0, Ordering::Relaxed);
         // SeqCst: see the module documentation. [B4]
         RUNNING.store(0, Ordering::SeqCst);
-        if !(has_work() || has_requests()) || !may_start() || RUNNING.swap(1, Ordering::SeqCst) != 0
-        {
+        let is_over = !(has_work() || has_requests()) || !may_start();
+        let (order, failed) = (Ordering::SeqCst, Ordering::SeqCst);
+        if is_over || RUNNING.compare_exchange(0, BEGUN, order, failed).is_err() {
             break;
         }
         THREAD.store(tls::thread_pointer(), Ordering::Relaxed);
@@ -456,7 +472,7 @@ fn child() {
 fn restart(was_worker: bool) {
     let is_reclaimer = was_worker || is_reclaimer();
     // Relaxed, all: the child has one thread.
-    RUNNING.store(u32::from(is_reclaimer), Ordering::Relaxed);
+    RUNNING.store(if is_reclaimer { BEGUN } else { 0 }, Ordering::Relaxed);
     // A new thread of the child may get the same thread pointer, or the same id.
     THREAD.store(if is_reclaimer { tls::thread_pointer() } else { 0 }, Ordering::Relaxed);
     ID.store(0, Ordering::Relaxed);
