@@ -164,17 +164,12 @@ impl Sink for Looks {
 }
 
 static HANDLERS: fork::Handlers =
-    fork::Handlers { prepare: || CONTROL.acquire(), parent: release, child, recover };
+    fork::Handlers { prepare: || CONTROL.acquire(), parent: release, child };
 announce_when_loaded!(Control, &HANDLERS);
 
 fn release() {
-    // SAFETY: taken in `prepare` or `recover` by the thread that forked.
+    // SAFETY: taken in `prepare` by the thread that forked.
     unsafe { CONTROL.release() };
-}
-
-fn recover() {
-    // What another thread was making is lost.
-    drop(CONTROL.acquire_to_recover(|_| {}));
 }
 
 /// The child has the page of its parent. If this very thread was answering before the fork, the

@@ -73,19 +73,12 @@ fn create(class: usize) -> Result<CacheId, CacheError> {
 }
 
 static HANDLERS: fork::Handlers =
-    fork::Handlers { prepare: lock_all, parent: unlock_all, child: unlock_all, recover };
+    fork::Handlers { prepare: lock_all, parent: unlock_all, child: unlock_all };
 announce_when_loaded!(Heap, &HANDLERS);
 
 fn lock_all() {
     MAKING.acquire();
     huge::TABLE.acquire();
-}
-
-/// Takes the locks in a child whose fork was not prepared.
-fn recover() {
-    huge::recover();
-    // A class may exist without its bit in `MADE`; `make_slow` then sets it.
-    MAKING.acquire();
 }
 
 fn unlock_all() {

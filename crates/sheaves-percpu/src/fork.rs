@@ -1,24 +1,19 @@
 //! Fork handlers of this crate.
 //!
-//! A word changes by one store, but the kernel copies the pages one after the other while other
-//! threads run. So an object that moves from one word to another during the copy could be in the
-//! child twice, and a reference could be put there without having been taken. A fork therefore
-//! first freezes all slots: other threads continue without a slot, or wait for the slots lock. The
-//! child keeps the registrations of the forking thread for rseq, and of the process for membarrier.
+//! Other threads go on using their slots during a fork: a word changes by one store, and the child
+//! has each of them at one of its instructions ([`sheaves_sys::fork`]). A transaction of the rseq
+//! engine that had not committed has not happened; a word of the portable engine that was checked
+//! out is as before. The child keeps the registrations of the forking thread for rseq, and of the
+//! process for membarrier.
 //!
 //! A fork in a signal handler may find that its thread already holds the slots lock: the handler
-//! has interrupted a drain, which this thread completes in both processes. The slots are frozen
-//! then, too, and after the fork they are as the drain has left them.
-//!
-//! If the fork was not prepared, the child thaws the words as if they had been frozen, so a word
-//! that a thread had checked out is as it was before. A reference count that was being killed stays
-//! in that state.
+//! has interrupted a drain, which this thread completes in both processes.
 
 use sheaves_sys::fork::{Handlers, Layer};
 use sheaves_sys::lock::Lock;
 
-use crate::memory::state::{MEMORY, State};
-use crate::{rows, slots};
+use crate::memory::state::MEMORY;
+use crate::slots;
 
 /// Held while a counter's share is moved to the total and while a thread sums, so that no sum
 /// misses a share that is being moved. Only a fork holds the memory lock as well.
@@ -27,7 +22,7 @@ pub(crate) static FOLDING: Lock<()> = Lock::new(());
 /// child inherits a half-finished change that no thread of it would complete.
 pub(crate) static KILLING: Lock<()> = Lock::new(());
 
-static HANDLERS: Handlers = Handlers { prepare, parent, child, recover };
+static HANDLERS: Handlers = Handlers { prepare, parent, child };
 
 pub(crate) fn announce() {
     sheaves_sys::fork::announce(Layer::PerCpu, &HANDLERS);
@@ -38,27 +33,14 @@ fn prepare() {
     KILLING.acquire();
     MEMORY.acquire();
     slots::SLOTS.acquire();
-    slots::freeze();
-}
-
-fn parent() {
-    release(false);
 }
 
 fn child() {
-    release(true);
+    slots::start_child();
+    parent();
 }
 
-fn recover() {
-    slots::SLOTS.acquire_to_recover(|()| rows::recover());
-    MEMORY.acquire_to_recover(State::recover);
-    // Both guard operations of several steps, each of which leaves a valid state.
-    KILLING.acquire();
-    FOLDING.acquire();
-}
-
-fn release(is_child: bool) {
-    slots::thaw(is_child);
+fn parent() {
     // SAFETY: acquired in `prepare` by the forking thread, without a guard.
     unsafe { slots::SLOTS.release() };
     // SAFETY: as above.

@@ -48,9 +48,6 @@ static STRIDE: AtomicUsize = AtomicUsize::new(0);
 static SLOTS: AtomicUsize = AtomicUsize::new(0);
 /// Number of bytes from the start of a row that are accessible in every open row.
 static COMMITTED: AtomicUsize = AtomicUsize::new(0);
-/// The bytes that are being committed; 0 for none. A fork's child undoes what the thread that it
-/// lacks had begun.
-static COMMITTING: AtomicUsize = AtomicUsize::new(0);
 /// One bit per row.
 static OPEN: [AtomicUsize; CPUS_MAX / 64 + 1] = [const { AtomicUsize::new(0) }; CPUS_MAX / 64 + 1];
 /// Sizes of the single parts: log2 of the bytes of a row per byte of the part.
@@ -206,8 +203,6 @@ pub(crate) fn commit(bytes: usize) -> bool {
         return false;
     }
     let more = bytes - committed;
-    // Relaxed, all: under the slots lock, see `committed_bytes`; system calls stay between them.
-    COMMITTING.store(bytes, Ordering::Relaxed);
     for index in open_rows() {
         // SAFETY: the range is in the space, after what was taken of this row.
         if !unsafe { SPACE.take(row(index) + committed, more) } {
@@ -215,33 +210,12 @@ pub(crate) fn commit(bytes: usize) -> bool {
                 // SAFETY: just taken, and not published.
                 unsafe { SPACE.untake(row(done) + committed, more) };
             }
-            COMMITTING.store(0, Ordering::Relaxed);
             return false;
         }
     }
+    // Relaxed: under the slots lock, see `committed_bytes`.
     COMMITTED.store(bytes, Ordering::Relaxed);
-    COMMITTING.store(0, Ordering::Relaxed);
     true
-}
-
-/// For a fork's child, when a thread that the child lacks held the slots lock; called under that
-/// lock. Undoes what that thread was committing.
-pub(crate) fn recover() {
-    let committed = committed_bytes();
-    // Relaxed: under the slots lock.
-    let more = COMMITTING.swap(0, Ordering::Relaxed).saturating_sub(committed);
-    for index in open_rows().filter(|_| more > 0) {
-        // SAFETY: after the committed bytes, so not published.
-        unsafe { SPACE.untake_unsure(row(index) + committed, more) };
-    }
-}
-
-/// [`recover`] for the single parts, under the memory lock.
-pub(crate) fn recover_once() {
-    for part in &ONCE {
-        // SAFETY: it has its own range in the space; under the memory lock.
-        unsafe { part.recover(&SPACE) };
-    }
 }
 
 /// The open rows, including the shared one.

@@ -13,7 +13,7 @@ use crate::sheaf::{Cursor, DRAINED_WORDS_MAX, Taken};
 use crate::word::{Region, RowWord, Word};
 use crate::{rows, table};
 
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// The slots lock: guards changes of the table and of the two statics below.
 pub(crate) static SLOTS: Lock<()> = Lock::new(());
@@ -32,12 +32,6 @@ static READY: [AtomicUsize; Region::ALL.len()] = {
 
 /// One bit per slot: its block has been installed. A drain may have detached it.
 static INSTALLED: [AtomicUsize; CPUS_MAX / 64] = [const { AtomicUsize::new(0) }; CPUS_MAX / 64];
-
-/// Set during a fork. Under the slots lock, so only the forking thread can read true.
-static IS_FROZEN: AtomicBool = AtomicBool::new(false);
-
-/// A drain has detached the blocks, and needs them so. A signal handler that forks reads it.
-static IS_DRAINING: AtomicBool = AtomicBool::new(false);
 
 /// The result of [`attach`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,10 +67,6 @@ fn attach_by(lock: impl FnOnce() -> Option<Held<'static, ()>>) -> Attached {
     if index >= rows::slot_count() {
         return Attached::No;
     }
-    if SLOTS.is_held_for_fork() {
-        // This thread is forking and has frozen all slots: no other slot would work either.
-        return Attached::No;
-    }
     if table::current_block(slot) != table::bootstrap() {
         return Attached::Yes;
     }
@@ -92,8 +82,7 @@ fn install(slot: i32, index: usize) -> bool {
     if table::current_block(slot) != table::bootstrap() {
         return true;
     }
-    // Relaxed: under the slots lock.
-    if IS_FROZEN.load(Ordering::Relaxed) || !rows::open(index) {
+    if !rows::open(index) {
         return false;
     }
     let block = rows::row(index);
@@ -264,8 +253,10 @@ fn each_word(
 /// them.
 fn drain_fenced(words: &[Word], wanted: Wanted<'_>, take: &mut dyn FnMut(usize, Cursor)) -> bool {
     let _slots = SLOTS.lock();
-    note_draining(true);
-    detach_blocks();
+    for slot in installed_indexes() {
+        // The fence orders this before every later rseq critical section.
+        table::set_block(slot, table::bootstrap());
+    }
     let fenced = membarrier::abort_sections();
     each_word(words.iter().copied().filter(|_| fenced), |index, slot, word| {
         // Relaxed, both: the fence ordered all earlier rseq critical sections before this, and no
@@ -276,71 +267,14 @@ fn drain_fenced(words: &[Word], wanted: Wanted<'_>, take: &mut dyn FnMut(usize, 
             pass(index, cursor, take);
         }
     });
-    note_draining(false);
-    // Relaxed: under the slots lock.
-    if !IS_FROZEN.load(Ordering::Relaxed) {
-        attach_blocks();
-    }
+    installed_indexes().for_each(|slot| table::set_block(slot, rows::row(slot)));
     fenced
 }
 
-/// Changes [`IS_DRAINING`]. Under the slots lock.
-fn note_draining(is_draining: bool) {
-    // SeqCst, for the compiler alone: a handler in this thread sees the steps in their order.
-    compiler_fence(Ordering::SeqCst);
-    // Relaxed: under the slots lock.
-    IS_DRAINING.store(is_draining, Ordering::Relaxed);
-    // SeqCst, likewise.
-    compiler_fence(Ordering::SeqCst);
-}
-
-/// Detaches all blocks: after the next fence no section can commit to one until [`attach_blocks`].
-fn detach_blocks() {
-    for slot in installed_indexes() {
-        // The fence orders this before every later rseq critical section.
-        table::set_block(slot, table::bootstrap());
-    }
-}
-
-fn attach_blocks() {
-    installed_indexes().for_each(|slot| table::set_block(slot, rows::row(slot)));
-}
-
-/// Before a fork: no other thread changes the words of a slot until [`thaw`]. Under the slots lock.
-pub(crate) fn freeze() {
-    let facts = engine::facts();
-    match facts.mode {
-        Mode::NotStarted => {}
-        Mode::Portable => {
-            let end_ns = engine::freeze_end_ns();
-            each_word(ready_words(), |_, _, word| engine::freeze_word(word, end_ns));
-        }
-        Mode::Rseq => {
-            detach_blocks();
-            // Without a fence, a thread that is inside an rseq critical section now may still
-            // commit it.
-            let _ = facts.fence && membarrier::abort_sections();
-        }
-    }
-    // Relaxed: under the slots lock.
-    IS_FROZEN.store(true, Ordering::Relaxed);
-}
-
-/// After a fork, in the parent or in the child. Under the slots lock.
-pub(crate) fn thaw(is_child: bool) {
-    if SLOTS.is_held_for_fork() {
-        // A drain of a thread that is not in this process has ended.
-        note_draining(false);
-    }
-    // Relaxed, both: under the slots lock.
-    IS_FROZEN.store(false, Ordering::Relaxed);
-    let is_draining = IS_DRAINING.load(Ordering::Relaxed);
-    match engine::mode() {
-        Mode::NotStarted => {}
-        Mode::Portable => each_word(ready_words(), |_, _, word| engine::thaw_word(word, is_child)),
-        // Otherwise the drain that this fork has interrupted attaches them.
-        Mode::Rseq if !is_draining => attach_blocks(),
-        Mode::Rseq => {}
+/// In the child of a fork: ends what other threads were doing with words. Under the slots lock.
+pub(crate) fn start_child() {
+    if engine::mode() == Mode::Portable {
+        each_word(ready_words(), |_, _, word| engine::check_in_of_others(word));
     }
 }
 

@@ -124,12 +124,6 @@ impl CacheId {
         if self.shape().hardened { self.hardened_words()[1] } else { self.main() }
     }
 
-    /// True when the cache has a shape. Under the registry lock.
-    pub(crate) fn has_shape(self) -> bool {
-        // SAFETY: written under the lock only.
-        unsafe { &*self.descriptor().shape.get() }.size != 0
-    }
-
     /// Writes the shape of a cache without users; [`Shape::NONE`] removes it.
     ///
     /// # Safety

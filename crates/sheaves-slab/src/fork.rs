@@ -6,11 +6,10 @@ use crate::chunk::CHUNKS;
 use crate::pool::POOL;
 use crate::profile::PROFILE;
 use crate::registry::REGISTRY;
-use crate::slab_lists::SlabLists;
-use crate::{chunk, limit, pool, profile, quarantine, registry, window};
+use crate::{chunk, limit, quarantine, registry};
 
 static HANDLERS: fork::Handlers =
-    fork::Handlers { prepare: lock_all, parent: unlock_in_parent, child: unlock_in_child, recover };
+    fork::Handlers { prepare: lock_all, parent: unlock_in_parent, child: unlock_in_child };
 announce_when_loaded!(Slab, &HANDLERS);
 
 /// Announces the handlers again, when a cache is created. Without a function that others call, a
@@ -31,31 +30,6 @@ fn lock_all() {
     CHUNKS.acquire();
     POOL.acquire();
     PROFILE.acquire();
-}
-
-/// Takes the locks in a child whose fork was not prepared, from the bottom up: the lists of slabs
-/// are rebuilt from the state of the chunks.
-fn recover() {
-    profile::recover();
-    window::recover();
-    pool::recover();
-    chunk::fork::recover();
-    let exists = registry::recover();
-    for id in registry::all_ids() {
-        let is_there = exists(id);
-        id.descriptor().slabs.acquire_to_recover(|slabs| match is_there {
-            true => slabs.recover(id, id.shape()),
-            false => *slabs = SlabLists::new(),
-        });
-        quarantine::of(id).recover();
-        for queue in &id.descriptor().deferred {
-            if is_there {
-                queue.recover(id.shape());
-            } else {
-                queue.sealed.acquire();
-            }
-        }
-    }
 }
 
 fn unlock_all() {

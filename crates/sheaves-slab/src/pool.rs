@@ -218,12 +218,3 @@ fn is_free_page(pool: &Pool, first: usize, count: usize) -> bool {
     let unused = |number: usize| number == 0 || number >= pool.used;
     (first..first + count).all(|number| unused(number) || is_returned(number))
 }
-
-/// Takes the lock in a child whose fork was not prepared.
-pub(crate) fn recover() {
-    POOL.acquire_to_recover(|pool| {
-        let words = (0..RETURNED.mapped() / 8).map(|index| returned_word(index * 64));
-        // Relaxed: under the pool lock.
-        pool.returned = words.map(|word| word.load(Ordering::Relaxed).count_ones() as usize).sum();
-    });
-}

@@ -4,7 +4,7 @@
 //! started.
 
 use core::ops::Range;
-use core::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use sheaves_percpu::Access;
 use sheaves_percpu::internal::{Region, slots, try_start};
@@ -121,15 +121,10 @@ impl Registry {
         self.taken[word] & bit != 0
     }
 
-    /// A cache exists while its bit is set: its shape is written before, and removed after. This
-    /// also holds in a child of a fork that came between two of these steps.
+    /// A cache exists while its bit is set: its shape is written before, and removed after.
     fn set_taken(&mut self, id: CacheId, is_taken: bool) {
         let (word, bit) = id.bit_in_set();
-        // SeqCst, for the compiler alone: the writes before and after stay before and after.
-        compiler_fence(Ordering::SeqCst);
         self.taken[word] = self.taken[word] & !bit | if is_taken { bit } else { 0 };
-        // SeqCst, likewise.
-        compiler_fence(Ordering::SeqCst);
     }
 }
 
@@ -159,18 +154,6 @@ pub(crate) fn remove_if<E>(id: CacheId, empty: impl FnOnce() -> Result<(), E>) -
     // user.
     unsafe { id.set_shape(Shape::NONE) };
     Ok(())
-}
-
-/// Takes the lock in a child whose fork was not prepared; returns which caches exist.
-pub(crate) fn recover() -> impl Fn(CacheId) -> bool {
-    let registry = REGISTRY.acquire_to_recover(|_| {
-        // Relaxed: under the registry lock.
-        let numbers = NUMBERS_USED.load(Ordering::Relaxed);
-        // The words of a cache that exists may not be prepared yet.
-        prepare_words(numbers);
-    });
-    // Where this thread itself holds the lock no shape is half written.
-    move |id| registry.as_ref().map_or_else(|| id.has_shape(), |held| held.has(id))
 }
 
 /// Every number that has ever been used. Under the registry lock.

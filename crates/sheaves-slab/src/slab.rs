@@ -22,9 +22,7 @@
 //!
 //! The steps on bits and `free` are in `protocol/counting.rs`.
 
-use core::sync::atomic::{
-    AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering, compiler_fence, fence,
-};
+use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
 use sheaves_sys::{map, probe};
 
@@ -222,9 +220,6 @@ impl Slab {
         self.previous.store(0, Ordering::Relaxed);
         self.holes.store(0, Ordering::Relaxed);
         self.is_zero.store(is_zero && capacity == 1, Ordering::Relaxed);
-        // SeqCst, for the compiler alone: the header is complete once it names a cache, see
-        // `SlabLists::recover`.
-        compiler_fence(Ordering::SeqCst);
         self.cache.store(cache, Ordering::Relaxed);
     }
 

@@ -17,9 +17,7 @@ use core::sync::atomic::Ordering;
 
 use sheaves_rcu::Cookie;
 
-use crate::cache_id::{self, CacheId};
-use crate::granule::{self, Granule};
-use crate::mode;
+use crate::granule::Granule;
 use crate::shape::Shape;
 use crate::slab::{self, Slab, UNLISTED};
 
@@ -83,29 +81,6 @@ impl SlabLists {
                 if right_list(slab, shape) != list {
                     self.move_slab(granule, shape);
                 }
-            }
-        }
-    }
-
-    /// Rebuilds the lists from the owner map and the slabs' headers, in a child of a fork where a
-    /// thread that the child does not have was changing them. A slab that the thread was releasing
-    /// is lost; objects that it was taking count as allocated.
-    pub(crate) fn recover(&mut self, id: CacheId, shape: &Shape) {
-        let counts = Counts { slabs: 0, empty: 0, ..self.counts };
-        let owner = id.owner(mode::is_hardened());
-        let owners = [owner, cache_id::WATCHED];
-        *self = SlabLists { counts, ..SlabLists::new() };
-        for granule in granule::all().filter(|granule| owners.contains(&granule.owner())) {
-            let slab = slab::header(granule);
-            let is_first = shape.first_granule(granule) == granule;
-            // Relaxed: the child has one thread.
-            if is_first && slab.cache.load(Ordering::Relaxed) == id.in_header() {
-                match slab.is_watched() {
-                    true => slab::watch(granule, shape.granules),
-                    false => granule.set_owner(shape.granules, owner),
-                }
-                self.counts.slabs += 1;
-                self.list(granule, shape);
             }
         }
     }
@@ -244,7 +219,3 @@ pub(crate) fn is_listed_as_full(slab: &Slab) -> bool {
     // Relaxed: under the cache's lock.
     slab.list.load(Ordering::Relaxed) as usize == FULL
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/slab_lists.rs"]
-mod tests;

@@ -76,16 +76,14 @@ pub(crate) struct Region {
     mapped: AtomicUsize,
     /// How many of them end with those that were skipped last.
     skipped: AtomicUsize,
-    /// Bytes to which it is growing, 0 for none: for [`recover`].
-    wanted: AtomicUsize,
     /// The most bytes that it may grow to; written once by [`start`].
     limit: AtomicUsize,
 }
 
 impl Region {
     const fn new() -> Region {
-        let [base, mapped, skipped, wanted, limit] = [const { AtomicUsize::new(0) }; 5];
-        Region { base, mapped, skipped, wanted, limit }
+        let [base, mapped, skipped, limit] = [const { AtomicUsize::new(0) }; 4];
+        Region { base, mapped, skipped, limit }
     }
 
     /// First address.
@@ -139,8 +137,7 @@ impl Region {
     fn lengthen(&self, more: usize) -> Exactly {
         let mapped = self.mapped();
         let end = self.base() + mapped;
-        // Relaxed, all: as in `mapped`; the system call stays in between.
-        self.wanted.store(mapped + more, Ordering::Relaxed);
+        // Relaxed, both: as in `mapped`.
         let outcome = if RESERVED.load(Ordering::Relaxed) {
             // SAFETY: the range is inside the reservation made by `start`.
             match unsafe { map::commit(end, more) } {
@@ -158,9 +155,9 @@ impl Region {
             }
         };
         if outcome == Exactly::Mapped {
+            // Relaxed: as in `mapped`.
             self.mapped.store(mapped + more, Ordering::Relaxed);
         }
-        self.wanted.store(0, Ordering::Relaxed);
         outcome
     }
 
@@ -199,22 +196,6 @@ impl Region {
             // Relaxed, both: as in `mapped`.
             self.mapped.store(bytes, Ordering::Relaxed);
             self.skipped.store(bytes, Ordering::Relaxed);
-        }
-    }
-
-    /// Completes growth that a thread which is not in this child of a fork has made and not noted.
-    /// If it is not known to have made it, the region goes on where it ended.
-    fn recover(&self) {
-        let mapped = self.mapped();
-        // Relaxed, both: the child has one thread.
-        let wanted = self.wanted.swap(0, Ordering::Relaxed);
-        if wanted <= mapped || !self.is_joined() {
-            return;
-        }
-        // SAFETY: the page before the end is the region's, and the child has one thread.
-        if unsafe { map::continues(self.base() + mapped, wanted - mapped) } {
-            // Relaxed: as above.
-            self.mapped.store(wanted, Ordering::Relaxed);
         }
     }
 }
@@ -366,11 +347,6 @@ fn can_map(bytes: usize) -> bool {
 /// Unmaps the regions after an attempt that failed half way.
 fn unmap_all() {
     REGIONS.iter().for_each(|region| region.shrink_to(0));
-}
-
-/// In a child of a fork that was not prepared: completes the growth of regions.
-pub(crate) fn recover() {
-    REGIONS.iter().for_each(|region| region.recover());
 }
 
 const _: () = {

@@ -5,17 +5,22 @@
 //! fork the lowest layer runs first. From its prepare handlers to those after the fork, the forking
 //! thread may use everything, as it can re-enter the locks that it holds ([`crate::lock`]).
 //!
+//! Other threads go on meanwhile, on fast paths and up to the first lock. The child has each of
+//! them at one of its instructions: all stores before it, none after it, and with a store all that
+//! its thread had seen. For the kernel write-protects the pages one after the other, while it holds
+//! the lock that page faults take, and makes the processors forget their translations before it
+//! releases it (`dup_mmap`). A thread whose store meets a protected page waits until the fork is
+//! done; a store by an old translation is in the page that both processes have. (Linux 6.4.0 to
+//! 6.4.2 did not take that lock for every fault. A page that a driver has pinned is copied at once;
+//! no word of the library is in one.) So a change of one store has happened in the child or has
+//! not, and what another thread had in its hands is unused there for ever, and nowhere twice.
+//!
 //! `_Fork` and a bare `clone(SIGCHLD)` run no handlers. And nothing is prepared where a signal
 //! handler forks that has interrupted the holder of a lock, while another thread forks, which may
 //! wait for that lock. The child detects this at its first call of [`run_pending_handlers`], by a
-//! page that the kernel clears in every child (`MADV_WIPEONFORK`). Then it recovers: each layer
-//! takes its locks, also from threads that are not in the child, repairs the data that they guard,
-//! and runs the handler of an ordinary child.
-//!
-//! What other threads owned, or were changing, may be lost in such a child, but nothing exists
-//! twice. For the kernel copies a process while none of its threads can write, so each thread is
-//! copied at one of its instructions: a change of one store is present or absent, and of a longer
-//! change the stores up to some point are present. A child that shares the memory of its parent
+//! page that the kernel clears in every child (`MADV_WIPEONFORK`). Then it runs the handlers of
+//! before and after a fork. If another thread held a lock at that moment, what it guards may be
+//! half changed, and the process ends with one line. A child that shares the memory of its parent
 //! (`vfork`, `CLONE_VM`) does not count as a process of its own.
 //!
 //! | word of the page | meaning | written by |
@@ -40,9 +45,6 @@ pub struct Handlers {
     pub parent: fn(),
     /// In the child: release the locks and forget the other threads.
     pub child: fn(),
-    /// In a child whose fork was not prepared, before `child`: take every lock, the lowest layer
-    /// first, and repair what the threads that are not in the child were changing.
-    pub recover: fn(),
 }
 
 /// The layers, from the lowest to the highest.
@@ -156,7 +158,7 @@ fn finish(run: impl Fn(&Handlers)) {
     let layers = (0..LAYERS).filter(|layer| ready & (1 << layer) != 0);
     layers.filter_map(handlers_of).for_each(run);
     READY.store(0, Ordering::Relaxed);
-    // SAFETY: taken in `prepare` or `recover` by this thread.
+    // SAFETY: taken in `prepare` or `run_late_handlers` by this thread.
     unsafe { PREPARING.release_after_fork() };
 }
 
@@ -172,12 +174,18 @@ extern "C" fn prepare() {
         PREPARING.acquire_for_fork(futex::wait);
     } else if !PREPARING.try_acquire_for_fork() {
         // Another fork may wait for a lock that the code has which a signal handler interrupts
-        // here. The child recovers.
+        // here.
         return;
     }
+    prepare_layers();
+}
+
+/// Takes all locks, those of the highest layer first. Under [`PREPARING`].
+fn prepare_layers() {
     for layer in (0..LAYERS).rev() {
         if let Some(handlers) = handlers_of(layer) {
             (handlers.prepare)();
+            // Relaxed: under the lock.
             READY.fetch_or(1 << layer, Ordering::Relaxed);
         }
     }
@@ -197,7 +205,7 @@ extern "C" fn parent() {
 }
 
 /// In the child of a nested fork no fork is in progress any more: the handlers of the outer fork
-/// find nothing to release. The child of a fork that was not prepared recovers.
+/// find nothing to release.
 extern "C" fn child() {
     if PREPARING.is_forking() {
         begin_process();
@@ -219,25 +227,23 @@ pub fn is_late() -> bool {
 }
 
 /// Does what the handlers do before and after a fork, in a child whose fork was not prepared.
-fn recover() {
-    // Relaxed, both: the child has one thread.
+fn run_late_handlers() {
+    // Relaxed, all: the child has one thread.
     IS_LATE.store(true, Ordering::Relaxed);
-    run_late_handlers();
+    begin_process();
+    PREPARING.acquire_for_fork(futex::wait);
+    READY.store(0, Ordering::Relaxed);
+    prepare_layers();
+    finish(|handlers| (handlers.child)());
     IS_LATE.store(false, Ordering::Relaxed);
 }
 
-fn run_late_handlers() {
-    begin_process();
-    PREPARING.acquire_for_fork(futex::wait);
-    // Relaxed, here and below: the child has one thread.
-    READY.store(0, Ordering::Relaxed);
-    for layer in 0..LAYERS {
-        if let Some(handlers) = handlers_of(layer) {
-            (handlers.recover)();
-            READY.fetch_or(1 << layer, Ordering::Relaxed);
-        }
-    }
-    finish(|handlers| (handlers.child)());
+/// Ends a child whose fork was not prepared, and cannot be made up for.
+pub(crate) fn die_unprepared() -> ! {
+    crate::report::die(format_args!(
+        "a process made by _Fork, clone, or fork in a signal handler cannot use the heap: another \
+         thread was changing it (use fork, or call execve first)"
+    ));
 }
 
 /// In a child, before its handlers run: these may call [`run_pending_handlers`].
@@ -300,7 +306,7 @@ fn run_pending_handlers_slow() {
     if PREPARING.is_forking() {
         child();
     } else {
-        recover();
+        run_late_handlers();
     }
 }
 

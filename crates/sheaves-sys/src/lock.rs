@@ -72,21 +72,15 @@ impl<T> Lock<T> {
     ///
     /// From then on [`Lock::lock`] and [`Lock::try_lock`] of the same thread re-enter it at once.
     /// If the thread holds the lock already, this does nothing, and neither does [`Lock::release`].
+    ///
+    /// Aborts in a child whose fork was not prepared if another thread held the lock: what it
+    /// guards may be half changed.
     pub fn acquire(&self) {
         fork::run_pending_handlers();
         self.word.acquire_for_fork(futex::wait);
-    }
-
-    /// [`Lock::acquire`] in a child whose fork was not prepared. Calls `recover` if a thread that
-    /// is not in the child held the lock, and may have left the value half changed. Returns the
-    /// value, which is consistent then; `None` where this thread itself is changing it.
-    pub fn acquire_to_recover(&self, recover: impl FnOnce(&mut T)) -> Option<Held<'_, T>> {
-        self.acquire();
-        let mut held = self.is_held_for_fork().then(|| self.lock())?;
-        if held.has_owner_died() {
-            recover(&mut held);
+        if self.word.has_owner_died() {
+            fork::die_unprepared();
         }
-        Some(held)
     }
 
     /// True when a fork of this thread holds the lock. Only then are the data consistent, and a

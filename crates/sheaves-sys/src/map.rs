@@ -309,25 +309,6 @@ pub unsafe fn extend(end: usize, more: usize) -> bool {
     unsafe { remap(end - page, page, page + more, 0, 0) }.is_ok()
 }
 
-/// True when a range is part of the same mapping as the page before it.
-///
-/// # Safety
-/// The caller owns that page, and what follows the range is not used meanwhile.
-#[must_use]
-pub unsafe fn continues(address: usize, bytes: usize) -> bool {
-    let page = page_bytes();
-    // The kernel first finds out whether there is one mapping to make longer by a page.
-    // SAFETY: nothing moves, and what follows the range is free if the mapping becomes longer.
-    match unsafe { remap(address - page, page + bytes, page + bytes + page, 0, 0) } {
-        Ok(_) => {
-            // SAFETY: mapped just now.
-            unsafe { unmap(address + bytes, page) };
-            true
-        }
-        Err(error) => error != errno::EFAULT,
-    }
-}
-
 /// # Safety
 /// As [`move_to`].
 unsafe fn remap(

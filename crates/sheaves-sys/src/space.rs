@@ -146,22 +146,6 @@ impl Space {
         is_taken
     }
 
-    /// Undoes, in a child of a fork, a [`Space::take`] that another thread may have made or not, of
-    /// a range behind one that is taken. What is not known to be taken stays as it is: it may be a
-    /// mapping of the program's.
-    ///
-    /// # Safety
-    /// The page before the range is taken, and the other thread has told none of the range.
-    pub unsafe fn untake_unsure(&self, address: usize, bytes: usize) {
-        // Relaxed: as in `base`.
-        let is_reserved = self.is_reserved.load(Ordering::Relaxed);
-        // SAFETY: the page before is the caller's, who has one thread.
-        if is_reserved || unsafe { map::continues(address, bytes) } {
-            // SAFETY: in the reservation, or part of a mapping of this space.
-            unsafe { self.untake(address, bytes) };
-        }
-    }
-
     /// Undoes [`Space::take`].
     ///
     /// # Safety
@@ -187,16 +171,14 @@ pub struct Part {
     bytes_max: AtomicUsize,
     /// Bytes that are taken: whole pages. Grows under a lock of the owner.
     taken: AtomicUsize,
-    /// Bytes to which it is growing, 0 for none: what [`Part::recover`] must undo.
-    wanted: AtomicUsize,
 }
 
 impl Part {
     /// A part without an address.
     #[must_use]
     pub const fn new() -> Part {
-        let [start, bytes_max, taken, wanted] = [const { AtomicUsize::new(0) }; 4];
-        Part { start, bytes_max, taken, wanted }
+        let [start, bytes_max, taken] = [const { AtomicUsize::new(0) }; 3];
+        Part { start, bytes_max, taken }
     }
 
     /// Sets its address and size, in whole pages. Once, before other threads use it.
@@ -238,30 +220,13 @@ impl Part {
         if bytes > self.bytes_max() {
             return false;
         }
-        // Relaxed, here and below: as above; the system call stays in between.
-        self.wanted.store(bytes, Ordering::Relaxed);
         // SAFETY: in the part, and not taken.
         let grown = unsafe { space.take(self.start() + taken, bytes - taken) };
         if grown {
+            // Relaxed: as above.
             self.taken.store(bytes, Ordering::Relaxed);
         }
-        self.wanted.store(0, Ordering::Relaxed);
         grown
-    }
-
-    /// Undoes, in a child of a fork, a [`Part::grow_to`] that another thread had begun.
-    ///
-    /// # Safety
-    /// As there.
-    pub unsafe fn recover(&self, space: &Space) {
-        // Relaxed, both: under the caller's lock.
-        let taken = self.taken.load(Ordering::Relaxed);
-        let wanted = self.wanted.swap(0, Ordering::Relaxed);
-        if wanted > taken && taken > 0 {
-            // SAFETY: in the part, behind what is taken; the thread that began to take it has told
-            // no other.
-            unsafe { space.untake_unsure(self.start() + taken, wanted - taken) };
-        }
     }
 }
 

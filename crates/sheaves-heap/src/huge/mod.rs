@@ -336,8 +336,3 @@ pub(crate) fn totals() -> Totals {
         returned_bytes: table.returned_bytes,
     }
 }
-
-/// Takes the lock in a child whose fork was not prepared.
-pub(crate) fn recover() {
-    TABLE.acquire_to_recover(Table::recover);
-}

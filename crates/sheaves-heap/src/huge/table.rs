@@ -2,7 +2,6 @@
 //! full, in a mapping of its own.
 
 use core::ptr::with_exposed_provenance_mut;
-use core::sync::atomic::{Ordering, compiler_fence};
 
 use sheaves_rcu::defer;
 use sheaves_slab::{chunk, limit};
@@ -19,19 +18,6 @@ pub(super) struct Entry {
     pub(super) bytes: usize,
 }
 
-impl Entry {
-    /// A child of a fork may find the change half made. The order of the stores ensures that it
-    /// finds no address with the bytes of an earlier entry.
-    fn write(&mut self, new: Entry) {
-        self.bytes = new.bytes;
-        // SeqCst, for the compiler alone.
-        compiler_fence(Ordering::SeqCst);
-        self.address = new.address;
-        // SeqCst, likewise.
-        compiler_fence(Ordering::SeqCst);
-    }
-}
-
 /// Makes an address different from that of any block.
 pub(super) const KEPT: usize = 1;
 
@@ -39,8 +25,7 @@ pub(super) const KEPT: usize = 1;
 #[derive(Debug)]
 pub(crate) struct Table {
     /// Address of entry 0, which is page-aligned, plus the binary logarithm of the number of
-    /// entries; 0 before the first block. One word, so that a child of a fork finds either the old
-    /// or the new table.
+    /// entries; 0 before the first block.
     location: usize,
     /// Number of blocks.
     pub(super) count: usize,
@@ -139,10 +124,6 @@ impl Table {
     }
 
     pub(super) fn store_block(&mut self, new: Entry) {
-        // A child of a fork may know a block that another thread was moving: that block is gone.
-        if let Some(index) = self.find(new.address) {
-            self.remove(index);
-        }
         self.store(new);
         self.count += 1;
         self.bytes += new.bytes;
@@ -151,7 +132,7 @@ impl Table {
 
     fn store(&mut self, new: Entry) {
         let index = self.probe(new.address);
-        self.entry(index).write(new);
+        *self.entry(index) = new;
     }
 
     /// Doubles the table. False when memory is out.
@@ -166,44 +147,12 @@ impl Table {
                 larger.store(entry);
             }
         }
-        // SeqCst, for the compiler alone: the entries of the new table are written before.
-        compiler_fence(Ordering::SeqCst);
         self.location = larger.location;
-        // SeqCst, as above: the old table is unused after.
-        compiler_fence(Ordering::SeqCst);
         if old_capacity > 0 {
             // SAFETY: the old table's mapping, which nothing refers to any more.
             unsafe { map::unmap(old, old_capacity * size_of::<Entry>()) };
         }
         true
-    }
-
-    /// Repairs the table in a child of a fork, where a thread that the child does not have was
-    /// changing it. An entry that was being moved may be in two places: the one that is found is
-    /// complete, the other is removed. Ranges without a block are leaked, because one that was
-    /// being taken may have the bytes of another.
-    pub(super) fn recover(&mut self) {
-        self.idle = Idle::new();
-        // So is what was retired.
-        self.retired = [Entry { address: 0, bytes: 0 }; RETIRED];
-        (self.count, self.bytes, self.kept, self.in_doubt) = (0, 0, 0, 0);
-        let mut index = 0;
-        while index < self.capacity() {
-            let address = self.entry(index).address;
-            let is_block = address != 0 && address & KEPT == 0;
-            if address == 0 || (is_block && self.find(address) == Some(index)) {
-                index += 1;
-            } else {
-                // Another entry may move to this place, or an entry that was visited may move to a
-                // later one.
-                self.clear(index);
-            }
-        }
-        for index in 0..self.capacity() {
-            let Entry { address, bytes } = *self.entry(index);
-            self.count += usize::from(address != 0);
-            self.bytes += if address == 0 { 0 } else { bytes };
-        }
     }
 
     /// Removes the block at `index`.
@@ -305,12 +254,12 @@ impl Table {
             let home = self.home(entry.address);
             // The entry may move into the hole unless its home is after the hole.
             if next.wrapping_sub(home) & mask >= next.wrapping_sub(hole) & mask {
-                self.entry(hole).write(entry);
+                *self.entry(hole) = entry;
                 hole = next;
             }
             next = (next + 1) & mask;
         }
-        self.entry(hole).write(Entry { address: 0, bytes: 0 });
+        *self.entry(hole) = Entry { address: 0, bytes: 0 };
         removed
     }
 }

@@ -24,68 +24,25 @@ fn a_table_grows_in_one_step() {
     assert_eq!(table.bytes, 500 * 1001);
 }
 
-/// Each removal is ended by a fork after each of its stores.
 #[test]
-fn a_half_made_removal_is_put_in_order() {
+fn a_removal_leaves_the_others_in_their_place() {
     const BLOCKS: usize = 100;
     for removed in 1..=BLOCKS {
-        for stores in 0..20 {
-            let mut table = table(BLOCKS);
-            let index = table.find(removed * PAGE).unwrap();
-            clear_partly(&mut table, index, stores);
-            table.recover();
-            let is_there = has(&mut table, removed);
-            let others = (1..=BLOCKS).filter(|number| *number != removed);
-            assert!(others.clone().all(|number| has(&mut table, number)), "{removed} {stores}");
-            let all = (0..table.capacity()).filter(|at| table.entry(*at).address != 0).count();
-            assert_eq!(all, table.count);
-            assert!(stores == 0 && is_there || (BLOCKS - 1..=BLOCKS).contains(&all));
-            // Its address is given out again.
-            assert!(table.insert(Entry { address: removed * PAGE, bytes: removed }));
-            assert!((1..=BLOCKS).all(|number| has(&mut table, number)));
-            assert_eq!((table.count, table.bytes), (BLOCKS, BLOCKS * (BLOCKS + 1) / 2));
-        }
+        let mut table = table(BLOCKS);
+        let index = table.find(removed * PAGE).unwrap();
+        assert_eq!(table.remove(index).bytes, removed);
+        assert!((1..=BLOCKS).all(|number| has(&mut table, number) == (number != removed)));
+        assert_eq!((table.count, table.bytes), (BLOCKS - 1, BLOCKS * (BLOCKS + 1) / 2 - removed));
     }
-}
-
-/// [`Table::clear`], which ends after `stores` stores.
-fn clear_partly(table: &mut Table, index: usize, mut stores: usize) {
-    let mask = table.capacity() - 1;
-    let (mut hole, mut next) = (index, (index + 1) & mask);
-    let mut write = |table: &mut Table, place: usize, entry: Entry| {
-        for step in 0..2 {
-            if stores == 0 {
-                return false;
-            }
-            stores -= 1;
-            match step {
-                0 => table.entry(place).bytes = entry.bytes,
-                _ => table.entry(place).address = entry.address,
-            }
-        }
-        true
-    };
-    while table.entry(next).address != 0 {
-        let entry = *table.entry(next);
-        let home = table.home(entry.address);
-        if next.wrapping_sub(home) & mask >= next.wrapping_sub(hole) & mask {
-            if !write(table, hole, entry) {
-                return;
-            }
-            hole = next;
-        }
-        next = (next + 1) & mask;
-    }
-    write(table, hole, Entry { address: 0, bytes: 0 });
 }
 
 #[test]
-fn ranges_without_a_block_are_given_up() {
+fn ranges_without_a_block_are_kept_and_taken_again() {
     let mut table = table(3);
     table.in_doubt += 1;
     table.keep(Entry { address: 9 * PAGE, bytes: 9 });
-    assert_eq!(table.kept, 1);
-    table.recover();
-    assert_eq!((table.count, table.bytes, table.kept, table.in_doubt), (3, 6, 0, 0));
-    assert!(table.take_kept(|_| true).is_none());
+    assert_eq!((table.count, table.bytes, table.kept, table.in_doubt), (3, 6, 1, 0));
+    assert!(table.find(9 * PAGE).is_none() && table.take_kept(|range| range.bytes > 9).is_none());
+    assert_eq!(table.take_kept(|_| true).map(|range| range.address), Some(9 * PAGE));
+    assert_eq!((table.kept, table.in_doubt), (0, 1));
 }

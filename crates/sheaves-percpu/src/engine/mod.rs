@@ -36,9 +36,7 @@ mod rseq_rows;
 mod section;
 
 pub(crate) use mode::publish;
-pub(crate) use portable::{
-    cursor_of, freeze_end_ns, freeze_word, take as take_portable, thaw_word,
-};
+pub(crate) use portable::{check_in_of_others, cursor_of, take as take_portable};
 pub(crate) use rows_slow::current_row;
 
 pub use access::Access;

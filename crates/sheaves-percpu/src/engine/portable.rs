@@ -11,18 +11,13 @@
 //! |---|---|---|
 //! | a cursor | the slot's sheaf | -> [`BUSY`] by a thread; -> another by compare-exchange |
 //! | a cursor with [`BUSY`] | checked out by the thread in the bits below | -> a cursor, by it |
-//! | a cursor with [`FROZEN`] | a fork is in progress | -> without, by the forking thread |
 //!
 //! A checked-out word still contains its cursor, which describes the sheaf as it was before. So a
-//! fork's child can repair the words that other threads had checked out: it clears the bits. An
-//! object that such a thread was about to push is lost with the thread; one that it was about to
-//! pop is still in the sheaf. But an object that was popped just before could be in the child
-//! twice, in the sheaf and in use, because the kernel copies one page after the other. So a fork
-//! first freezes all words.
+//! fork's child repairs the words that other threads had checked out: it clears the bits. An object
+//! that such a thread was about to push is lost with the thread; one that it was about to pop is
+//! still in the sheaf.
 
 use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
-
-use sheaves_sys::clock;
 
 use crate::sheaf::{Cursor, object_in};
 use crate::word::Word;
@@ -30,14 +25,9 @@ use crate::{rows, table};
 
 /// Flag: checked out by one thread.
 const BUSY: usize = 1 << 63;
-/// Flag: a fork is in progress.
-const FROZEN: usize = 1 << 62;
 /// Shift of the thread's bits in a busy word, above all addresses.
 const THREAD_SHIFT: u32 = 48;
 const TAGS: usize = usize::MAX << THREAD_SHIFT;
-
-/// Longest wait of a fork for checked-out words. A thread that keeps one longer is not running.
-const FREEZE_NS: u64 = 100_000_000;
 
 /// The next thread's slot: slots are assigned round-robin.
 static NEXT: AtomicI32 = AtomicI32::new(0);
@@ -64,12 +54,12 @@ fn busy() -> usize {
     BUSY | tag_of(sheaves_sys::tls::thread_pointer())
 }
 
-/// The thread's bits, without [`BUSY`] and [`FROZEN`].
+/// The thread's bits, without [`BUSY`].
 ///
 /// Stacks are a power of two apart as a rule, 8 MiB by default with glibc, and so are thread
 /// pointers. Those that differ from bit 12 on, or from bit 23 on, have different tags.
 fn tag_of(thread_pointer: usize) -> usize {
-    (thread_pointer >> 12 ^ thread_pointer >> 23) << THREAD_SHIFT & !(BUSY | FROZEN)
+    (thread_pointer >> 12 ^ thread_pointer >> 23) << THREAD_SHIFT & !BUSY
 }
 
 /// The cursor in a word, checked out or not.
@@ -154,54 +144,25 @@ pub(crate) fn cmp_store(word: Word, expected: Cursor, new: Cursor) -> bool {
         .is_ok()
 }
 
-/// The time at which a fork gives up its wait for words that are checked out.
-pub(crate) fn freeze_end_ns() -> u64 {
-    clock::fine_ns().saturating_add(FREEZE_NS)
-}
-
-/// Sets [`FROZEN`] in a word, so that no other thread changes it during a fork.
-///
-/// Under the slots lock. Other threads find all slots busy meanwhile and continue without one. A
-/// word may have been checked out by the calling thread itself, before a signal whose handler
-/// forks; it stays checked out.
-pub(crate) fn freeze_word(word: &AtomicUsize, end_ns: u64) {
-    for waits in 0.. {
-        // Relaxed: the exchange compares it.
-        let value = word.load(Ordering::Relaxed);
-        let is_others = value & BUSY != 0 && value & TAGS & !FROZEN != busy();
-        if is_others && clock::fine_ns() < end_ns {
-            wait_for_holder(waits);
-            continue;
-        }
-        // Acquire pairs with the Release in `check_in`. Relaxed on failure: the loop reads again.
-        let (frozen, failure) = (value | FROZEN, Ordering::Relaxed);
-        if word.compare_exchange(value, frozen, Ordering::Acquire, failure).is_ok() {
-            return;
-        }
-    }
-}
-
-/// Undoes [`freeze_word`], in the parent or in the child, where no other thread has words checked
-/// out.
-pub(crate) fn thaw_word(word: &AtomicUsize, is_child: bool) {
-    // Release pairs with the Acquire in `check_out`: changes of the sheaf since the freeze are
-    // visible with the word.
-    word.fetch_and(if is_child { !TAGS } else { !FROZEN }, Ordering::Release);
+/// In the child of a fork: no other thread has a word checked out any more. One that had was about
+/// to exchange one object, and has not: the cursor in the word describes the sheaf.
+pub(crate) fn check_in_of_others(word: &AtomicUsize) {
+    // Relaxed: the child has one thread.
+    word.fetch_and(!TAGS, Ordering::Relaxed);
 }
 
 /// Takes the cursor out of one slot's word from outside and leaves `new`; waits while the word is
-/// busy.
-///
-/// Under the slots lock: only the forking thread can find a frozen word.
+/// busy. Under the slots lock.
 pub(crate) fn take(word: &AtomicUsize, new: Cursor) -> Cursor {
     let mut waits = 0;
     loop {
         // Relaxed: a hint for the exchange below.
         let value = word.load(Ordering::Relaxed);
-        let new = new.bits() | value & FROZEN;
         // AcqRel: as in `cmp_store`. Relaxed on failure: the loop tries again.
         let won = value & BUSY == 0
-            && word.compare_exchange(value, new, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+            && word
+                .compare_exchange(value, new.bits(), Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok();
         if won {
             return cursor_of(value);
         }

@@ -144,7 +144,3 @@ pub(super) fn is_inside(offset: usize, shape: Shape) -> bool {
     let is_started = mode() != Mode::NotStarted && is_open();
     is_started && offset >= BLOCK_BYTES && end <= rows::committed_bytes()
 }
-
-#[cfg(test)]
-#[path = "../../tests/unit/memory_objects.rs"]
-mod tests;

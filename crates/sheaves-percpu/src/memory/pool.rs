@@ -40,12 +40,6 @@ impl Pool {
         self.first = Some(sheaf);
     }
 
-    /// For a fork's child, when a thread that the child lacks was changing the pool: its free
-    /// sheaves are lost.
-    pub(super) fn recover(&mut self) {
-        *self = Pool::new();
-    }
-
     fn make(&mut self) -> Option<Sheaf> {
         if self.fresh.is_empty() {
             let start = map::aligned(MAP_BYTES, Sheaf::BYTES)?;

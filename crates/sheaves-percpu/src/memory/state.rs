@@ -17,14 +17,10 @@ use crate::{rows, slots};
 pub(crate) struct State {
     allocator: Option<Allocator<Rows>>,
     pub(super) sheaves: Pool,
-    /// Where the allocator's objects begin in a row. Objects before it are not reused, see
-    /// [`State::recover`].
-    pub(super) base: usize,
 }
 
 /// The memory lock. Taken before the slots lock.
-pub(crate) static MEMORY: Lock<State> =
-    Lock::new(State { allocator: None, sheaves: Pool::new(), base: BLOCK_BYTES });
+pub(crate) static MEMORY: Lock<State> = Lock::new(State { allocator: None, sheaves: Pool::new() });
 
 /// True once the words of the caches are prepared in every block, present and future.
 static IS_OPEN: AtomicBool = AtomicBool::new(false);
@@ -39,7 +35,7 @@ impl State {
     /// Creates the allocator, once: opens the shared row and prepares the words of the caches.
     fn start(&mut self) -> Result<&mut Allocator<Rows>, Error> {
         if self.allocator.is_none() {
-            self.allocator = Some(make(self.base)?);
+            self.allocator = Some(make()?);
             slots::prepare(Region::OWN, CLASSES);
             // Release pairs with the Acquire in `is_open`.
             IS_OPEN.store(true, Ordering::Release);
@@ -56,8 +52,7 @@ impl State {
     pub(super) fn free(&mut self, offsets: &mut [usize]) {
         let Some(allocator) = &mut self.allocator else { return };
         tsan::unseen(|| offsets.sort_unstable());
-        let lost = offsets.partition_point(|offset| *offset < self.base);
-        if let Err((offset, error)) = tsan::unseen(|| allocator.free_many(&offsets[lost..])) {
+        if let Err((offset, error)) = tsan::unseen(|| allocator.free_many(offsets)) {
             let text = "per-CPU memory is corrupt: the object at offset";
             sheaves_sys::report::die(format_args!("{text} {offset:#x}: {error}"));
         }
@@ -66,31 +61,21 @@ impl State {
         }
     }
 
-    /// For a fork's child, when a thread that the child lacks held the lock. The allocator may be
-    /// half changed, so a new one starts after everything that the old one may have handed out.
-    /// Objects of the old one are not reused when they are freed. The pool's free sheaves are lost.
-    pub(crate) fn recover(&mut self) {
-        rows::recover_once();
-        self.allocator = None;
-        self.base = rows::committed_bytes().next_multiple_of(UNIT_BYTES);
-        self.sheaves.recover();
-    }
-
     pub(super) fn allocator(&mut self) -> Option<&mut Allocator<Rows>> {
         self.allocator.as_mut()
     }
 }
 
-/// Creates the allocator of the rows from offset `base` on. Under the memory lock, after the
+/// Creates the allocator of the rows, behind the blocks. Under the memory lock, after the
 /// engine's start.
-fn make(base: usize) -> Result<Allocator<Rows>, Error> {
+fn make() -> Result<Allocator<Rows>, Error> {
     let config = Config {
         unit_bytes: UNIT_BYTES,
         chunks_max: rows::row_bytes() / UNIT_BYTES,
-        head_bytes: base,
+        head_bytes: BLOCK_BYTES,
     };
     // A limit on the address space can leave the rows without room for a chunk.
-    let is_open = base < config.chunks_max * UNIT_BYTES && {
+    let is_open = BLOCK_BYTES < config.chunks_max * UNIT_BYTES && {
         let _slots = slots::SLOTS.lock();
         rows::open(rows::shared())
     };

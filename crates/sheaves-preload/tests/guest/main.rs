@@ -18,8 +18,10 @@ mod c_programs;
 /// The status of a program that may not enter a filter.
 const NOT_PERMITTED: i32 = 77;
 
-/// Everything by which the library does more than allocate and free.
-const OPTIONS: [(&str, &str); 4] = [
+/// Everything by which the library does more than allocate and free. Two hundred threads share the
+/// CPUs, so that a thread which has a lock may not run for seconds: that is not to be reported.
+const OPTIONS: [(&str, &str); 5] = [
+    ("SHEAVES_RCU_STALL_MS", "0"),
     ("SHEAVES_DECAY_MS", "50"),
     ("SHEAVES_LIMIT", "96M"),
     ("SHEAVES_PROF", "65536"),
@@ -110,7 +112,11 @@ fn threads_call_what_a_malloc_calls() {
     for one in running {
         let name = format!("{:?}", one.command);
         match one.wait(Duration::from_secs(10 * seconds + 120)) {
-            (Some(0), _, text) => assert!(text.lines().count() <= 1, "{name}: {text}"),
+            (Some(0), _, text) => {
+                // Children of `_Fork` are ended where another thread held a lock.
+                let lines = text.lines().filter(|line| !line.contains("made by _Fork, clone"));
+                assert!(lines.count() <= 1, "{name}: {text}");
+            }
             (Some(NOT_PERMITTED), ..) => println!("skipped: a filter is not permitted here"),
             (status, signal, text) => panic!("{name}: {status:?}, signal {signal:?}, {text}"),
         }

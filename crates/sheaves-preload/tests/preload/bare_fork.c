@@ -1,11 +1,14 @@
 /* Children of _Fork and of a bare clone, for which no fork handlers run, beside threads that are in
- * malloc: each child allocates and frees, and so does a child of its own, within five seconds. */
+ * malloc: each child allocates and frees, and so does a child of its own, within five seconds. Or
+ * it is ended at its first call, as another thread held a lock when it was made. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,6 +21,8 @@
 #define SECONDS 5
 
 static volatile int is_over;
+/* Shared with children. */
+static volatile int *has_begun;
 
 static size_t size(unsigned *seed) {
     int is_huge = rand_r(seed) % 50 == 0;
@@ -63,11 +68,22 @@ static void use_memory(void) {
     }
 }
 
+/* The first call that takes a lock. There may have been other threads: the library's, at least. */
+static void begin(void) {
+    int nothing = open("/dev/null", O_WRONLY), errors = dup(2);
+    CHECK(dup2(nothing, 2) == 2);
+    *has_begun = 0;
+    free(malloc(3 << 20));
+    *has_begun = 1;
+    CHECK(dup2(errors, 2) == 2);
+}
+
 static void fork_once(int is_bare, int depth) {
     pid_t child = make_child(is_bare);
     CHECK(child >= 0);
     if (child == 0) {
         alarm(SECONDS);
+        begin();
         use_memory();
         if (depth > 0)
             fork_once(is_bare, depth - 1);
@@ -75,11 +91,14 @@ static void fork_once(int is_bare, int depth) {
     }
     int status;
     CHECK(waitpid(child, &status, 0) == child);
-    CHECK(status == 0);
+    CHECK(status == 0 || (!*has_begun && WTERMSIG(status) == SIGABRT));
 }
 
 int main(int count, char **arguments) {
     int forks = count > 1 ? atoi(arguments[1]) : 100;
+    has_begun = mmap(NULL, sizeof *has_begun, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                     -1, 0);
+    CHECK(has_begun != MAP_FAILED);
     pthread_t threads[THREADS];
     for (size_t thread = 0; thread < THREADS; thread++)
         CHECK(!pthread_create(&threads[thread], NULL, allocate, (void *)(thread + 1)));

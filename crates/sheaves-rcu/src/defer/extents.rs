@@ -34,8 +34,6 @@ struct Extent {
     fresh: usize,
     /// Sheaves in use.
     used: u32,
-    /// The list's `life` when the extent was added.
-    life: u32,
 }
 
 pub(super) struct State {
@@ -43,8 +41,6 @@ pub(super) struct State {
     first: *mut Extent,
     /// Extents without a sheaf in use.
     spare: u32,
-    /// How often the list was abandoned. Extents of an earlier one are lost, with their sheaves.
-    life: u32,
     /// Number of mapped extents.
     mapped: usize,
 }
@@ -62,7 +58,7 @@ const _: () = assert!(Sheaf::BYTES >= size_of::<Extent>());
 
 impl Extents {
     const fn new() -> Extents {
-        let state = State { first: null_mut(), spare: 0, life: 0, mapped: 0 };
+        let state = State { first: null_mut(), spare: 0, mapped: 0 };
         Extents { state: Lock::new(state) }
     }
 
@@ -97,9 +93,6 @@ impl Extents {
         let mut state = self.state.lock();
         // SAFETY: the extent of a sheaf that was in use, used under the lock only.
         let extent = unsafe { &mut *with_exposed_provenance_mut::<Extent>(address) };
-        if extent.life != state.life {
-            return;
-        }
         let was_exhausted = extent.is_exhausted();
         // SAFETY: the sheaf belongs to this function, by the contract.
         unsafe { sheaf.entries(0..1) }.fill(extent.free);
@@ -135,8 +128,7 @@ impl Extents {
         let address = map::aligned(EXTENT_BYTES, EXTENT_BYTES)?;
         let extent = with_exposed_provenance_mut::<Extent>(address);
         let fresh = address + Sheaf::BYTES;
-        let header =
-            Extent { next: null_mut(), previous: null_mut(), free: 0, fresh, used: 0, life: 0 };
+        let header = Extent { next: null_mut(), previous: null_mut(), free: 0, fresh, used: 0 };
         // SAFETY: just mapped, large enough, and aligned to far more.
         unsafe { extent.write(header) };
         let mut state = self.state.lock();
@@ -178,18 +170,11 @@ impl Extent {
 }
 
 impl State {
-    /// In the child of a fork that ran no `prepare` handler, if another thread was changing the
-    /// list: its extents are lost, nothing is added to them any more.
-    pub(super) fn recover(&mut self) {
-        *self = State { first: null_mut(), spare: 0, life: self.life + 1, mapped: self.mapped };
-    }
-
     /// # Safety
     /// The extent is mapped and on no list.
     unsafe fn link(&mut self, extent: *mut Extent) {
         // SAFETY: mapped, and used under the lock only.
         let new = unsafe { &mut *extent };
-        new.life = self.life;
         (new.next, new.previous) = (self.first, null_mut());
         // SAFETY: null, or an extent on the list, which is another one.
         if let Some(first) = unsafe { self.first.as_mut() } {

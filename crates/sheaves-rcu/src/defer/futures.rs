@@ -202,7 +202,7 @@ pub(super) fn serve() -> bool {
     true
 }
 
-static HANDLERS: Handlers = Handlers { prepare, parent: release, child, recover: prepare };
+static HANDLERS: Handlers = Handlers { prepare, parent: release, child };
 sheaves_sys::announce_when_loaded!(Futures, &HANDLERS);
 
 fn prepare() {

@@ -87,12 +87,6 @@ impl Heads {
         }
     }
 
-    /// The number of heads, and their bytes.
-    pub(super) fn counts(&self) -> (usize, usize) {
-        let counts = self.waiting.iter().chain([&self.ready]);
-        counts.fold((0, 0), |(heads, bytes), count| (heads + count.heads, bytes + count.bytes))
-    }
-
     pub(super) fn has_ready(&mut self) -> bool {
         self.check();
         self.ready.heads != 0

@@ -95,13 +95,6 @@ pub fn note_reclaimed(objects: usize, bytes: usize) {
     BYTES.fetch_sub(bytes as i64, Ordering::Relaxed);
 }
 
-/// In the child of a fork without handlers: counts nothing until the layers count again.
-pub(super) fn restart() {
-    // Relaxed, both: the child has one thread.
-    OBJECTS.store(0, Ordering::Relaxed);
-    BYTES.store(0, Ordering::Relaxed);
-}
-
 /// What is sealed and not reclaimed: objects and bytes.
 pub(super) fn sealed() -> [u64; 2] {
     // Relaxed, both: statistics.

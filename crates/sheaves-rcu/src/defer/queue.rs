@@ -19,7 +19,7 @@
 
 use core::num::NonZeroUsize;
 use core::ptr::with_exposed_provenance;
-use core::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use sheaves_percpu::internal::{Cursor, Sheaf};
 
@@ -167,8 +167,6 @@ impl Queue {
         // Relaxed, both: the sheaf belongs to the caller; the lock publishes it.
         sheaf.entry(1).store(cookie.to_bits() as usize, Ordering::Relaxed);
         sheaf.entry(2).store(indexes, Ordering::Relaxed);
-        // SeqCst, for the compiler only: a linked sheaf is complete, see `recover`.
-        compiler_fence(Ordering::SeqCst);
         match self.last {
             Some(last) => last.set_next(Some(sheaf)),
             None => self.first = Some(sheaf),
@@ -195,19 +193,11 @@ impl Queue {
         if self.first.is_none() {
             self.last = None;
         }
-        // SeqCst, for the compiler only: its entries are unchanged while it is in the queue.
-        compiler_fence(Ordering::SeqCst);
     }
 
     /// The sheaves, oldest first.
     pub fn each(&self) -> impl Iterator<Item = Sealed> + use<> {
         core::iter::successors(self.first, |sheaf| sheaf.next())
-    }
-
-    /// In the child of a fork, if another thread was changing the queue: the sheaf that it was
-    /// adding or removing may be lost.
-    pub fn recover(&mut self) {
-        self.last = self.each().last();
     }
 }
 

@@ -33,7 +33,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering
 use sheaves_sys::fork::{self, Handlers};
 use sheaves_sys::{clock, futex, report, request, sandbox, thread, tls};
 
-use super::extents::{SHEAVES, State};
+use super::extents::SHEAVES;
 use super::pressure::{self, Pressure};
 use super::shard::{Batch, Shard};
 use super::{calls, channel, driver, futures, keeper, round, sink, watch};
@@ -427,7 +427,7 @@ const END_LOOK_NS: u64 = 100_000;
 /// Looks of a reclaimer whether the one before it has ended.
 const END_LOOKS: u32 = 100;
 
-static HANDLERS: Handlers = Handlers { prepare, parent, child, recover };
+static HANDLERS: Handlers = Handlers { prepare, parent, child };
 sheaves_sys::announce_when_loaded!(Deferred, &HANDLERS);
 
 /// The shards of channels, then those of calls: their locks are taken in this order, after that of
@@ -443,18 +443,8 @@ fn prepare() {
     SHEAVES.state.acquire();
 }
 
-/// [`prepare`] in the child of a fork that did not run it. What is pending is counted again, as in
-/// the layers above. If another thread was changing a shard, the heads linked there are lost.
-fn recover() {
-    pressure::restart();
-    SHEAVES.state.acquire_to_recover(State::recover);
-    shards().for_each(Shard::recover);
-    // A sink, or a channel, has been added or it has not.
-    sink::REGISTERING.acquire();
-}
-
 fn parent() {
-    // SAFETY: acquired in `prepare` or `recover`, by the thread that forked; here and below.
+    // SAFETY: acquired in `prepare`, by the thread that forked; here and below.
     unsafe { SHEAVES.state.release() };
     // SAFETY: as above.
     shards().for_each(|shard| unsafe { shard.waiting.release() });

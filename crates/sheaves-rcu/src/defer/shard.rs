@@ -6,7 +6,7 @@
 //! | a sealed sheaf | its cookie has passed and the driver has taken the entry |
 //! | the list of heads, where memory is out | the same |
 
-use core::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use sheaves_percpu::internal::{Cursor, Sheaf};
 use sheaves_sys::lock::Lock;
@@ -29,8 +29,7 @@ const SHEAVES_SEARCHED: usize = 64;
 
 const _: () = assert!(CAPACITY == 124);
 
-/// Protected by a shard's lock. Changes keep `open` and the queue consistent at every instruction:
-/// in the child of a fork that ran no `prepare` handler, a change may have stopped anywhere.
+/// Protected by a shard's lock.
 pub(super) struct Waiting {
     /// The sheaf that is not sealed, and its bytes.
     open: Open,
@@ -100,17 +99,12 @@ impl Shard {
                 unsafe { SHEAVES.give(sheaf) };
             } else {
                 waiting.bytes = 0;
-                let empty = format(sheaf);
-                // SeqCst, for the compiler only, here and below: see `Waiting`.
-                compiler_fence(Ordering::SeqCst);
-                waiting.open.set(empty);
+                waiting.open.set(format(sheaf));
             }
         }
         let is_first = waiting.open.cursor().is_empty();
         // SAFETY: the sheaf is this shard's. Full ones are sealed at once, so there is room.
         let next = unsafe { waiting.open.cursor().push(entry) };
-        // SeqCst, as above.
-        compiler_fence(Ordering::SeqCst);
         waiting.open.set(next);
         waiting.bytes += bytes;
         self.add(1, bytes);
@@ -148,8 +142,6 @@ impl Shard {
 
     fn append_open(&self, waiting: &mut Waiting) -> Option<Batch> {
         let cursor = waiting.open.take();
-        // SeqCst, for the compiler only: the sheaf is in at most one place.
-        compiler_fence(Ordering::SeqCst);
         cursor.is_sheaf().then(|| self.append(waiting, cursor, waiting.bytes))
     }
 
@@ -243,38 +235,6 @@ impl Shard {
         let sealed = waiting.queue.each().take(SHEAVES_SEARCHED).flat_map(Sealed::left);
         open.chain(sealed).any(|found| found == entry)
     }
-
-    /// Takes the lock in the child of a fork that ran no `prepare` handler.
-    pub(super) fn recover(&self) {
-        if let Some(mut waiting) = self.waiting.acquire_to_recover(|waiting| self.repair(waiting)) {
-            self.count_again(&mut waiting);
-        }
-    }
-
-    /// If another thread was changing this: seals a full sheaf, and loses the linked heads.
-    fn repair(&self, waiting: &mut Waiting) {
-        waiting.heads = Heads::new();
-        waiting.queue.recover();
-        if waiting.open.cursor().is_sheaf() && waiting.open.cursor().is_full() {
-            let _ = self.append_open(waiting);
-        }
-    }
-
-    /// Counts again what is pending; for the sums of all layers, too, which were set to 0.
-    fn count_again(&self, waiting: &mut Waiting) {
-        let (linked, linked_bytes) = waiting.heads.counts();
-        let (mut sealed, mut sealed_bytes) = (linked, linked_bytes);
-        for sheaf in waiting.queue.each() {
-            sealed += sheaf.objects();
-            sealed_bytes += bytes_of(sheaf);
-        }
-        let open = waiting.open.cursor().fill();
-        // Relaxed, all: change under the lock.
-        self.objects.store(sealed + open, Ordering::Relaxed);
-        self.bytes.store(sealed_bytes + waiting.open_bytes(), Ordering::Relaxed);
-        self.linked.store(linked, Ordering::Relaxed);
-        pressure::note_sealed(sealed, sealed_bytes);
-    }
 }
 
 impl Waiting {
@@ -293,7 +253,3 @@ fn bytes_of(sheaf: Sealed) -> usize {
     // Relaxed: constant while it is in the queue.
     sheaf.entry(SENTINEL).load(Ordering::Relaxed)
 }
-
-#[cfg(test)]
-#[path = "../../tests/unit/shard.rs"]
-mod tests;

@@ -379,8 +379,7 @@ pub fn statistics() -> Statistics {
     }
 }
 
-static HANDLERS: Handlers =
-    Handlers { prepare: || (), parent: || (), child: restart_in_child, recover: || () };
+static HANDLERS: Handlers = Handlers { prepare: || (), parent: || (), child: restart_in_child };
 sheaves_sys::announce_when_loaded!(GracePeriods, &HANDLERS);
 
 /// In the child of a fork a grace period that was under way begins again with its number. A fork

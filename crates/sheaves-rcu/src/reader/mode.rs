@@ -12,8 +12,7 @@ use sheaves_sys::{clock, membarrier, options, run_when_loaded, sandbox};
 
 use super::registry;
 
-static HANDLERS: Handlers =
-    Handlers { prepare: || (), parent: || (), child: restart_in_child, recover: || () };
+static HANDLERS: Handlers = Handlers { prepare: || (), parent: || (), child: restart_in_child };
 sheaves_sys::announce_when_loaded!(Readers, &HANDLERS);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -23,27 +23,3 @@ fn sheaves_are_distinct_and_extents_go_back() {
     // SAFETY: taken above.
     unsafe { SHEAVES.give(sheaf) };
 }
-
-#[test]
-fn a_list_that_was_being_changed_is_given_up() {
-    static SHEAVES: Extents = Extents::new();
-    let old: Vec<_> = (0..80).map(|_| SHEAVES.take().unwrap()).collect();
-    {
-        let mut state = SHEAVES.state.lock();
-        state.recover();
-        assert!(state.first.is_null());
-    }
-    let new: Vec<_> = (0..80).map(|_| SHEAVES.take().unwrap()).collect();
-    assert!(new.iter().all(|sheaf| !old.contains(sheaf)));
-    for sheaf in old.iter().chain(&new) {
-        // SAFETY: taken above, once.
-        unsafe { SHEAVES.give(*sheaf) };
-    }
-    // Sheaves of the abandoned list are not given out again.
-    let again: Vec<_> = (0..80).map(|_| SHEAVES.take().unwrap()).collect();
-    assert!(again.iter().all(|sheaf| !old.contains(sheaf)));
-    for sheaf in again {
-        // SAFETY: taken above, once.
-        unsafe { SHEAVES.give(sheaf) };
-    }
-}

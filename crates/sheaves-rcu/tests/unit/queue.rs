@@ -15,30 +15,22 @@ fn sheaf() -> Sheaf {
 }
 
 #[test]
-fn the_last_sheaf_follows_from_the_links() {
+fn sheaves_come_out_in_the_order_in_which_they_were_sealed() {
     let sheaves = [(); 4].map(|()| sheaf());
     let mut queue = Queue::new();
-    queue.recover();
-    assert_eq!(queue.last, None);
     let cursor = |number: usize| sheaves[number].cursor(STATE_ENTRIES + number + 1);
-    for number in 0..3 {
+    for number in 0..4 {
         // SAFETY: memory of this test.
         unsafe { queue.append(STATE_ENTRIES + 1, cursor(number)) };
     }
-    // Stale values of `last`, as an interrupted change leaves them.
-    for last in [Some(Sealed::of(sheaves[1])), Some(Sealed::of(sheaves[0])), None] {
-        queue.last = last;
-        queue.recover();
-        assert_eq!(queue.last, Some(Sealed::of(sheaves[2])));
-        assert_eq!(queue.each().map(Sealed::objects).sum::<usize>(), 6);
-    }
-    // SAFETY: as above.
-    unsafe { queue.append(STATE_ENTRIES + 1, cursor(3)) };
     assert!(queue.each().map(Sealed::cursor).eq((0..4).map(cursor)));
+    assert_eq!(queue.each().map(Sealed::objects).sum::<usize>(), 10);
     assert!(sheaves.iter().all(|sheaf| sheaf.sentinel() == STATE_ENTRIES));
-    queue.first = None;
-    queue.recover();
-    assert_eq!(queue.last, None);
+    for number in 0..4 {
+        assert_eq!(queue.oldest().map(Sealed::cursor), Some(cursor(number)));
+        queue.remove_oldest();
+    }
+    assert_eq!((queue.oldest(), queue.last), (None, None));
 }
 
 #[test]

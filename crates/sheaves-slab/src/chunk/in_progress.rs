@@ -3,8 +3,6 @@
 //!
 //! In the child of a fork they are free again, unless the thread is the one that forked.
 
-use core::sync::atomic::{Ordering, compiler_fence};
-
 use sheaves_sys::tls;
 
 /// The most threads that are listed at one time. A child loses the granules of further threads that
@@ -35,21 +33,13 @@ impl InProgress {
     pub(super) fn begin(&mut self, index: usize, granules: u32) -> Option<usize> {
         let entry = self.0.iter().position(|entry| entry.thread == 0)?;
         (self.0[entry].index, self.0[entry].granules) = (index, granules);
-        // SeqCst, for the compiler alone, here and below: also in a child whose fork was not
-        // prepared a taken entry is complete, and was taken before what follows.
-        compiler_fence(Ordering::SeqCst);
         self.0[entry].thread = tls::thread_pointer();
-        // SeqCst, as above.
-        compiler_fence(Ordering::SeqCst);
         Some(entry)
     }
 
     /// Removes them from the list.
     pub(super) fn end(&mut self, entry: usize) {
-        // SeqCst, both: as in `begin`.
-        compiler_fence(Ordering::SeqCst);
         self.0[entry].thread = 0;
-        compiler_fence(Ordering::SeqCst);
     }
 
     /// The entries of other threads.

@@ -2,9 +2,9 @@
 //!
 //! A queue belongs to a cache and a shard of its slots. Its lock is held for a handful of
 //! instructions, once for each sheaf. [`defer::Queue`] says how a sealed sheaf keeps its state
-//! below its sentinel, and how the queue recovers in a child whose fork was not prepared.
+//! below its sentinel.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use sheaves_percpu::internal::{Cursor, Sheaf};
 use sheaves_rcu::Cookie;
@@ -200,8 +200,6 @@ impl Queue {
     /// Seals the open sheaf, which exists.
     fn append_open(&self, shape: &Shape, sealed: &mut Sealed) -> SealedSheaf {
         let cursor = sealed.open.take();
-        // SeqCst, for the compiler alone: the sheaf is in at most one place.
-        compiler_fence(Ordering::SeqCst);
         self.append(shape, sealed, cursor)
     }
 
@@ -287,35 +285,4 @@ impl Queue {
         // Relaxed: statistics.
         self.objects.load(Ordering::Relaxed) as usize
     }
-
-    /// Takes the lock in a child whose fork was not prepared, and queues all objects for a new
-    /// report to `sheaves-rcu`, which has forgotten them.
-    pub(crate) fn recover(&self, shape: &Shape) {
-        let recover = |sealed: &mut Sealed| self.recover_sheaves(shape, sealed);
-        if let Some(mut sealed) = self.sealed.acquire_to_recover(recover) {
-            let objects = self.objects().saturating_sub(sealed.open.cursor().fill());
-            sealed.untold_objects = objects as isize;
-            sealed.untold_bytes = (objects * shape.stride) as isize;
-        }
-    }
-
-    /// Recomputes the state of a queue that a thread missing in the child was changing. The sheaf
-    /// that it was adding or removing may be lost.
-    fn recover_sheaves(&self, shape: &Shape, sealed: &mut Sealed) {
-        sealed.sheaves.recover();
-        (sealed.cookie, sealed.unstarted) = (0, 0);
-        let sheaves = sealed.sheaves.each().count() as u32;
-        let queued: usize = sealed.sheaves.each().map(defer::Sealed::objects).sum();
-        let objects = queued + sealed.open.cursor().fill();
-        // Relaxed, both: change under the lock.
-        self.sheaves.store(sheaves, Ordering::Relaxed);
-        self.objects.store(objects as u32, Ordering::Relaxed);
-        if sealed.open.cursor().is_sheaf() && sealed.open.cursor().is_full() {
-            let _ = self.append_open(shape, sealed);
-        }
-    }
 }
-
-#[cfg(test)]
-#[path = "../../tests/unit/deferred_queue.rs"]
-mod tests;

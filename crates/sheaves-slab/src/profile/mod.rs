@@ -386,19 +386,6 @@ pub(crate) fn next_site(
     profile.sites.next(index, addresses)
 }
 
-/// Takes the lock in a child whose fork was not prepared. Another thread may have been changing the
-/// records: the child begins without any.
-pub(crate) fn recover() {
-    PROFILE.acquire_to_recover(|profile| {
-        (profile.records, profile.sites) = (Records::new(), Sites::new());
-        let is_mapped = profile.sites.map();
-        profile.forget();
-        if !is_mapped {
-            profile.set_rate(0);
-        }
-    });
-}
-
 /// Held by the unit tests that turn profiling on.
 #[cfg(test)]
 pub(crate) static TESTING: Lock<()> = Lock::new(());

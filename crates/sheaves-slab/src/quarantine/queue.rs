@@ -212,14 +212,4 @@ impl Quarantine {
         self.count(-(cursor.fill() as i32));
         Some(cursor)
     }
-
-    /// Takes the lock in a child whose fork was not prepared. What is in a queue that a missing
-    /// thread was changing is lost.
-    pub(crate) fn recover(&self) {
-        self.fifo.acquire_to_recover(|fifo| {
-            *fifo = Fifo::new();
-            // Relaxed: changes under the lock.
-            self.objects.store(0, Ordering::Relaxed);
-        });
-    }
 }

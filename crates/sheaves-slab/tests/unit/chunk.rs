@@ -23,41 +23,6 @@ fn runs_are_found_bit_by_bit() {
     }
 }
 
-/// A thread that is copied in the middle of a change has changed any bits of one map and not of
-/// another.
-#[test]
-fn half_made_changes_are_put_in_order() {
-    let _started = Cache::new("chunks", Layout::new::<u64>(), Options::default()).unwrap();
-    let runs = [1, 3, 8].map(|count| {
-        let made = begin_run(count, 1).unwrap();
-        finish_run(&made);
-        (made.first, count)
-    });
-    let mut chunks = CHUNKS.lock();
-    let before = (chunks.used, chunks.dirty);
-    for (first, count) in runs {
-        let (index, bit) = position_of(first);
-        let state = chunk(index);
-        // On their way back, or out again, and nothing else says so.
-        state.clean |= mask(bit, count);
-        state.young |= mask(bit, count);
-    }
-    (chunks.used, chunks.dirty) = (7, 7);
-    chunks.first_fit.fill(u32::MAX);
-    chunks.first_fit_dirty.fill(u32::MAX);
-    chunks.recover();
-    assert_eq!((chunks.used, chunks.dirty), before);
-    for index in 0..chunks.count {
-        let state = chunk(index);
-        assert_eq!(state.clean & !state.free, 0);
-        assert_eq!(state.young & (!state.free | state.clean), 0);
-    }
-    drop(chunks);
-    for (first, count) in runs {
-        give_run(first, count);
-    }
-}
-
 #[test]
 fn granules_of_this_thread_stay_in_progress() {
     let mut list = InProgress::new();

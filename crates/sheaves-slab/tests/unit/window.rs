@@ -50,38 +50,6 @@ fn region() -> Region {
     region
 }
 
-/// In a child of a fork: another thread was at any point of the growth of a region.
-#[test]
-fn growth_that_was_not_noted_is_completed() {
-    let (region, page) = (region(), map::page_bytes());
-    assert_eq!(region.grow_by(page, page), Exactly::Mapped);
-    // It has mapped what it wanted.
-    assert_eq!(region.grow_by(2 * page, page), Exactly::Mapped);
-    region.mapped.store(page, Ordering::Relaxed);
-    region.wanted.store(3 * page, Ordering::Relaxed);
-    region.recover();
-    assert_eq!((region.mapped(), region.wanted.load(Ordering::Relaxed)), (3 * page, 0));
-    // It has not.
-    region.wanted.store(5 * page, Ordering::Relaxed);
-    region.recover();
-    assert_eq!(region.mapped(), 3 * page);
-    assert_eq!(region.grow_by(2 * page, page), Exactly::Mapped);
-    // It was about to find that something else is there, which stays.
-    let other = region.base() + 6 * page;
-    assert!(map::reserve_exactly(other, page));
-    region.wanted.store(8 * page, Ordering::Relaxed);
-    region.recover();
-    assert_eq!((region.mapped(), map::reserve_exactly(other, page)), (5 * page, false));
-    assert_eq!(region.grow_by(3 * page, page), Exactly::Mapped);
-    assert_eq!((region.mapped(), region.grow_by(page, page)), (6 * page, Exactly::Occupied));
-    // What is before its end is not its own.
-    region.skip_to(1 << 17);
-    region.wanted.store((1 << 17) + page, Ordering::Relaxed);
-    region.recover();
-    assert_eq!(region.mapped(), 1 << 17);
-    region.shrink_to(0);
-}
-
 #[test]
 fn a_region_grows_to_its_limit_and_back() {
     let (region, page) = (region(), map::page_bytes());

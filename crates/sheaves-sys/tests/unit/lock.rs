@@ -101,22 +101,6 @@ fn what_a_thread_left_that_is_not_here_is_taken_over() {
 }
 
 #[test]
-fn a_fork_recovers_what_it_takes_over() {
-    let lock = Lock::new(1);
-    lock.acquire_to_recover(|value| *value = 2);
-    assert_eq!(*lock.lock(), 1);
-    // SAFETY: no guard is alive.
-    unsafe { lock.release() };
-    lock.word.0.store(orphan(1), Ordering::Relaxed);
-    lock.acquire_to_recover(|value| *value = 3);
-    assert!(lock.is_held_for_fork());
-    assert_eq!(*lock.lock(), 3);
-    // SAFETY: as above.
-    unsafe { lock.release() };
-    assert!(!lock.lock().has_owner_died());
-}
-
-#[test]
 fn what_a_thread_of_this_process_holds_is_not_taken_over() {
     let lock = Lock::new(1);
     lock.word.0.store(orphan(0), Ordering::Relaxed);

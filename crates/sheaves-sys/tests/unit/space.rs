@@ -28,15 +28,6 @@ fn is_taken_in_pieces(space: &Space) {
     }
     // SAFETY: as above.
     assert!(!unsafe { part.grow_to(space, 3 * page + 1) });
-    byte(part.start() + page).store(1, Ordering::Relaxed);
-    // A thread has grown it, and is gone before it has said so.
-    part.taken.store(page, Ordering::Relaxed);
-    part.wanted.store(3 * page, Ordering::Relaxed);
-    // SAFETY: as above.
-    unsafe { part.recover(space) };
-    // SAFETY: as above.
-    assert!(unsafe { part.grow_to(space, 3 * page) });
-    assert_eq!(byte(part.start() + page).load(Ordering::Relaxed), 0);
     assert_eq!(byte(part.start()).load(Ordering::Relaxed), 1);
 }
 
@@ -54,33 +45,6 @@ fn spaces_are_taken_in_pieces() {
         // SAFETY: refused, because it is taken.
         assert!(!unsafe { found.take(found.base(), map::page_bytes()) });
         assert_eq!(byte(found.base()).load(Ordering::Relaxed), 1);
-        leaves_other_mappings_alone(&found);
-    }
-}
-
-/// A mapping that was there first stays, in a child where a thread was about to take its place.
-fn leaves_other_mappings_alone(space: &Space) {
-    let page = map::page_bytes();
-    let start = space.base() + 1024 * page;
-    for first_taken in [0, page] {
-        let part = Part::new();
-        part.place(start, 4 * page);
-        // SAFETY: the part is in the space, and takes nothing or one page.
-        assert!(unsafe { part.grow_to(space, first_taken) });
-        let other = start + first_taken + page;
-        assert!(map::reserve_exactly(other, page));
-        part.wanted.store(first_taken + 2 * page, Ordering::Relaxed);
-        // SAFETY: as above.
-        unsafe { part.recover(space) };
-        assert!(!map::reserve_exactly(other, page));
-        // SAFETY: mapped above.
-        unsafe { map::unmap(other, page) };
-        // Nor is it in the way for ever.
-        // SAFETY: as above.
-        assert!(unsafe { part.grow_to(space, 4 * page) });
-        byte(start + 4 * page - 1).store(1, Ordering::Relaxed);
-        // SAFETY: taken above.
-        unsafe { space.untake(start, 4 * page) };
     }
 }
 

@@ -27,18 +27,18 @@ const ALL: [(&str, fn()); 3] = [
 static LOCK: Mutex<()> = Mutex::new(());
 
 pub(crate) fn all() -> impl Iterator<Item = &'static str> {
-    ALL.iter().map(|(name, _)| *name).chain([UNRECOVERED])
+    ALL.iter().map(|(name, _)| *name).chain([UNNOTICED])
 }
 
 /// Children that do not detect that they are children.
-const UNRECOVERED: &str = "children without handlers that recover nothing";
-const UNRECOVERED_FORKS: u32 = 4;
+const UNNOTICED: &str = "children without handlers that do not notice it";
+const UNNOTICED_FORKS: u32 = 4;
 
 /// Makes a fork whose child is broken.
 pub(crate) fn run(name: &str) {
-    if name == UNRECOVERED {
+    if name == UNNOTICED {
         sheaves_sys::fork::ignore_children();
-        return parent::run(&[Kind::Bare, Kind::Clone], UNRECOVERED_FORKS);
+        return parent::run(&[Kind::Bare, Kind::Clone], UNNOTICED_FORKS);
     }
     let (_, body) = ALL.iter().find(|(known, _)| *known == name).expect("a variant");
     watch::start();

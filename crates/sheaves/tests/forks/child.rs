@@ -64,6 +64,9 @@ impl Inherited {
 /// Uses everything, and exits.
 pub(crate) fn run(kind: Kind, world: &'static World, inherited: Inherited, dice: &mut Dice) -> ! {
     watch::begin_child();
+    if !kind.has_handlers() {
+        watch::may_be_refused();
+    }
     if memory::may_fail() {
         enter(c"without memory");
         use_everything(world, dice);

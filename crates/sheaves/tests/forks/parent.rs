@@ -215,7 +215,9 @@ pub(crate) fn report(forks: u32) {
     let failed = FAILED.load(Ordering::Relaxed);
     let [fork, child] = [&SLOWEST_FORK_US, &SLOWEST_CHILD_US]
         .map(|slowest| slowest.load(Ordering::Relaxed) as f64 / 1000.0);
+    let refused = watch::REFUSED.load(Ordering::Relaxed);
     println!(
-        "  forks {forks}, failed {failed}, slowest fork {fork:.1} ms, slowest child {child:.1} ms"
+        "  forks {forks}, failed {failed}, refused {refused}, slowest fork {fork:.1} ms, slowest \
+         child {child:.1} ms"
     );
 }

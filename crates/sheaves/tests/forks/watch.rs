@@ -2,13 +2,13 @@
 
 use core::ffi::CStr;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
 use std::env;
 use std::process::Command;
 use std::time::Instant;
 
-use crate::memory;
+use crate::{memory, work};
 
 /// Default time limit of a child. It takes a tenth of a second on an idle machine.
 const LIMIT_SECONDS: u64 = 5;
@@ -26,6 +26,12 @@ type Stage = AtomicPtr<core::ffi::c_char>;
 static STAGES: AtomicPtr<[Stage; 3]> = AtomicPtr::new(null_mut());
 /// The generation of this process.
 static GENERATION: AtomicUsize = AtomicUsize::new(0);
+/// Where children whose fork ran no handlers write what they report.
+static ERRORS: AtomicI32 = AtomicI32::new(-1);
+/// Number of such children that have ended by the line below.
+pub(crate) static REFUSED: AtomicU32 = AtomicU32::new(0);
+/// Another thread held a lock when the child was made.
+const REFUSAL: &str = "cannot use the heap: another thread was changing it";
 /// The longest time of a fork, in microseconds.
 pub(crate) static SLOWEST_FORK_US: AtomicU64 = AtomicU64::new(0);
 /// The longest time of a child, in microseconds.
@@ -59,8 +65,12 @@ pub(crate) fn start() {
     // SAFETY: a new mapping.
     let place = unsafe { libc::mmap(null_mut(), bytes, access, flags, -1, 0) };
     assert_ne!(place, libc::MAP_FAILED);
-    // Relaxed: before there are threads.
+    // Relaxed, both: before there are threads.
     STAGES.store(place.cast(), Ordering::Relaxed);
+    // SAFETY: a name.
+    let errors = unsafe { libc::memfd_create(c"errors".as_ptr(), 0) };
+    assert!(errors >= 0);
+    ERRORS.store(errors, Ordering::Relaxed);
 }
 
 fn stage_of(generation: usize) -> Option<&'static Stage> {
@@ -106,6 +116,27 @@ pub(crate) fn begin_child() {
     unsafe { libc::alarm(ALARM_SECONDS) };
 }
 
+/// Called in a child whose fork ran no handlers: it may end by [`REFUSAL`].
+pub(crate) fn may_be_refused() {
+    let errors = ERRORS.load(Ordering::Relaxed);
+    // SAFETY: a file of this test.
+    let descriptor = unsafe { libc::dup2(errors, 2) };
+    work::check(descriptor == 2);
+}
+
+/// What such a child has reported.
+fn take_errors() -> String {
+    let mut text = [0; 1024];
+    let errors = ERRORS.load(Ordering::Relaxed);
+    // SAFETY: the buffer has as many bytes.
+    let used = unsafe { libc::pread(errors, text.as_mut_ptr().cast(), text.len(), 0) };
+    // SAFETY: a file of this test.
+    unsafe { libc::ftruncate(errors, 0) };
+    // SAFETY: as above.
+    unsafe { libc::lseek(errors, 0, libc::SEEK_SET) };
+    String::from_utf8_lossy(&text[..usize::try_from(used).unwrap_or(0)]).into_owned()
+}
+
 /// Kills the process unless its next step ends in time.
 pub(crate) fn set_alarm() {
     // SAFETY: no precondition.
@@ -139,10 +170,16 @@ pub(crate) fn wait_for(child: i32, limit: Duration) -> Result<(), String> {
     }
     let took = begin.elapsed().as_micros() as u64;
     SLOWEST_CHILD_US.fetch_max(took, Ordering::Relaxed);
-    match libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0 {
-        true => Ok(()),
-        false => Err(format!("status {status:#x}, in: {}", name_of(of_child))),
+    if libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0 {
+        return Ok(());
     }
+    let errors = memory::unlimited(take_errors);
+    let is_aborted = libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGABRT;
+    if is_aborted && errors.contains(REFUSAL) {
+        REFUSED.fetch_add(1, Ordering::Relaxed);
+        return Ok(());
+    }
+    Err(format!("status {status:#x}, in: {}; {errors}", name_of(of_child)))
 }
 
 /// Prints the stacks of a process, if that is requested.
