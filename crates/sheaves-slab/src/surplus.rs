@@ -7,7 +7,8 @@
 //! sheaves of its slot and the depots, so that slabs become empty and serve other caches, and
 //! depots and new sheaves hold no more than a share of what is in use from then on. The library's
 //! thread, if there is one, flushes the sheaves of other slots. Without a keeper it also discards
-//! the pages of free objects, in pieces, at the end of slow paths that free.
+//! the pages of free objects, in pieces, at the end of slow paths that free; and again, while what
+//! is in use goes on to fall, after each sixteenth. For the last free may be the last call.
 //!
 //! A program that fills and empties its memory again and again has few passes in a second.
 
@@ -39,6 +40,10 @@ static PASSED_BYTES: AtomicUsize = AtomicUsize::new(0);
 static PEAK_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// The next check is due after a drop of this many bytes.
 static DROP_BYTES_DUE: AtomicUsize = AtomicUsize::new(DROP_BYTES_MIN);
+/// How often pages are discarded again after a pass: until in use is a quarter, in sixteenths.
+const AGAIN_MAX: usize = 24;
+/// How often they may be since the last pass.
+static AGAIN_LEFT: AtomicUsize = AtomicUsize::new(0);
 /// The granule at which the pass goes on, counted from the heap's first; [`NO_PASS`] without one.
 static NEXT: AtomicUsize = AtomicUsize::new(NO_PASS);
 const NO_PASS: usize = usize::MAX;
@@ -85,20 +90,32 @@ fn begin() -> bool {
     let before_bytes = in_use_bytes + depot::drop_bytes();
     let peak_bytes = PEAK_BYTES.fetch_max(before_bytes, Ordering::Relaxed).max(before_bytes);
     depot::begin_drop();
-    // The drop after which in use is a quarter of the peak, or a quarter of what it is now.
     let is_quarter = in_use_bytes <= peak_bytes / 4;
-    let due_bytes = in_use_bytes - if is_quarter { in_use_bytes } else { peak_bytes } / 4;
+    let again_left = AGAIN_LEFT.load(Ordering::Relaxed);
+    let falls = !defer::is_kept() && (is_quarter || again_left != 0 && !has_grown(peak_bytes));
+    let due_bytes = if falls {
+        in_use_bytes / 16
+    } else {
+        // The drop after which in use is a quarter of the peak.
+        in_use_bytes - if is_quarter { in_use_bytes } else { peak_bytes } / 4
+    };
     let due_bytes = due_bytes.clamp(DROP_BYTES_MIN, u32::MAX as usize);
     DROP_BYTES_DUE.store(due_bytes, Ordering::Relaxed);
     let unused_bytes = chunk::footprint().used_bytes.saturating_sub(in_use_bytes);
     chunk::note_unused(unused_bytes);
-    if !is_quarter
+    if !(is_quarter || falls)
         || unused_bytes <= UNUSED_BYTES_MAX.max(in_use_bytes / 4)
         || defer::decay_ms().is_none()
         || is_too_soon(peak_bytes)
     {
         return false;
     }
+    if !is_quarter {
+        AGAIN_LEFT.store(again_left.saturating_sub(1), Ordering::Relaxed);
+        NEXT.store(0, Ordering::Relaxed);
+        return true;
+    }
+    AGAIN_LEFT.store(AGAIN_MAX, Ordering::Relaxed);
     PASSED_MS.store(clock::coarse_ms(), Ordering::Relaxed);
     PASSED_BYTES.store(in_use_bytes, Ordering::Relaxed);
     PEAK_BYTES.store(in_use_bytes, Ordering::Relaxed);
@@ -132,9 +149,15 @@ pub(crate) fn sweep() {
 /// True if there was a pass a short time ago and what was in use has grown since then.
 fn is_too_soon(peak_bytes: usize) -> bool {
     let again_ms = if defer::is_kept() { AGAIN_KEPT_MS } else { AGAIN_MS };
-    // Relaxed, both: as above.
-    let has_grown = peak_bytes / 2 > PASSED_BYTES.load(Ordering::Relaxed);
-    has_grown && clock::coarse_ms().saturating_sub(PASSED_MS.load(Ordering::Relaxed)) < again_ms
+    // Relaxed: as above.
+    let since_ms = clock::coarse_ms().saturating_sub(PASSED_MS.load(Ordering::Relaxed));
+    has_grown(peak_bytes) && since_ms < again_ms
+}
+
+/// True if what was in use has doubled since the last pass, or there was none.
+fn has_grown(peak_bytes: usize) -> bool {
+    // Relaxed: as above.
+    peak_bytes / 2 > PASSED_BYTES.load(Ordering::Relaxed)
 }
 
 /// True if objects of the slab became free since its holes were discarded.
