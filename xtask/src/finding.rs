@@ -42,6 +42,7 @@ pub enum Kind {
     MachinePath { path: &'static str },
     DeadReference { target: String },
     RefusedWords { refused: &'static str },
+    BadCommit { title: String, fault: &'static str },
     // Options.
     BadOption { error: String },
     OptionNotInTable { name: String },
@@ -91,6 +92,7 @@ impl fmt::Display for Kind {
             | Self::MachinePath { .. }
             | Self::DeadReference { .. }
             | Self::RefusedWords { .. }
+            | Self::BadCommit { .. }
             | Self::BadOption { .. }
             | Self::OptionNotInTable { .. }
             | Self::OptionNotRead { .. } => self.fmt_text(f),
@@ -138,6 +140,7 @@ impl Kind {
             Self::RefusedWords { refused } => {
                 write!(f, "`{refused}`: name the thread or thing that does it, or say it shorter")
             }
+            Self::BadCommit { title, fault } => write!(f, "`{title}` {fault}: write it anew"),
             Self::BadOption { error } => f.write_str(error),
             Self::OptionNotInTable { name } => {
                 write!(f, "option `{name}` is not described: add a row to docs/options.md")

@@ -6,6 +6,7 @@
 
 mod cfg;
 mod circles;
+mod commits;
 mod documents;
 mod layers;
 mod machine;
@@ -30,6 +31,7 @@ pub fn run(root: &Path) -> anyhow::Result<Vec<Finding>> {
     let mut findings = check_files(&files);
     let packages = repo::packages(root).context("the crates of the workspace")?;
     findings.extend(check_layers(root, &files, &packages));
+    commits::check(root, &mut findings);
     findings.sort();
     findings.dedup();
     Ok(findings)
@@ -80,4 +82,12 @@ pub fn refused_words() -> impl Iterator<Item = &'static str> {
 #[must_use]
 pub fn check_layers(root: &Path, files: &[TextFile], packages: &[Package]) -> Vec<Finding> {
     layers::check(root, files, packages)
+}
+
+/// Applies the rules about commits to one: its short name, title, and the text below.
+#[must_use]
+pub fn check_commit(hash: &str, title: &str, body: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    commits::check_one(hash, title, body, &mut findings);
+    findings
 }

@@ -4,6 +4,7 @@
 //! reporting everything.
 
 mod circles;
+mod commits;
 mod documents;
 mod layers;
 mod machine;
