@@ -474,10 +474,10 @@ bool sheaves_release_to(size_t bytes);
 SHEAVES_API
 void sheaves_set_limit(size_t bytes);
 
-// Has a function called when unused memory was returned near the limit, with the bytes of the heap
-// and the limit. It may free memory. The library's thread calls it if there is one, as a deferred
-// call; otherwise a thread that allocates or frees does, perhaps inside a read section or under
-// locks of the program. NULL removes it.
+// Sets a function that is called when unused memory was returned near the limit, with the bytes of
+// the heap and the limit. It may free memory. The library's thread calls it if there is one, as a
+// deferred call; otherwise a thread that allocates or frees does, perhaps inside a read section or
+// under locks of the program. NULL removes it.
 SHEAVES_API
 void sheaves_on_near_limit(void (*callback)(size_t heap_bytes, size_t limit_bytes));
 

@@ -101,10 +101,10 @@ pub extern "C" fn sheaves_set_limit(bytes: usize) {
     heap::set_limit((bytes != 0).then_some(bytes));
 }
 
-/// Has a function called when unused memory was returned near the limit, with the bytes of the heap
-/// and the limit. It may free memory. The library's thread calls it if there is one, as a deferred
-/// call; otherwise a thread that allocates or frees does, perhaps inside a read section or under
-/// locks of the program. NULL removes it.
+/// Sets a function that is called when unused memory was returned near the limit, with the bytes of
+/// the heap and the limit. It may free memory. The library's thread calls it if there is one, as a
+/// deferred call; otherwise a thread that allocates or frees does, perhaps inside a read section or
+/// under locks of the program. NULL removes it.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_on_near_limit(
     callback: Option<extern "C" fn(heap_bytes: usize, limit_bytes: usize)>,

@@ -90,7 +90,7 @@ impl Asked {
         Ok(all)
     }
 
-    /// Has each heap of a process do the same. All must.
+    /// Tells each heap of a process the same. All must do it.
     pub(crate) fn tell(pid: u32, command: u32, argument: u64) -> Result<(), Refusal> {
         Self::attach(pid)?.iter_mut().try_for_each(|asked| asked.ask(command, argument).map(drop))
     }

@@ -84,9 +84,9 @@ pub(crate) struct Allocators {
     pub(crate) malloc: bool,
     /// Defines `free`.
     pub(crate) free: bool,
-    /// Has the runtime of a sanitizer, of this name.
+    /// The sanitizer whose runtime it has.
     pub(crate) sanitizer: Option<&'static str>,
-    /// Has an allocator of this name.
+    /// The allocator that it has.
     pub(crate) allocator: Option<&'static str>,
 }
 

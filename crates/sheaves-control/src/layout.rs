@@ -1,6 +1,6 @@
 //! The control page, as both sides see it, and its states.
 //!
-//! | state | who may change the page | transitions |
+//! | state | what may change the page | transitions |
 //! |---|---|---|
 //! | [`IDLE`] | the tool that has locked the file | -> [`REQUESTED`], by the tool, with a wake |
 //! | [`REQUESTED`] | none | -> [`ANSWERING`], by the process named; -> [`IDLE`], by a tool |

@@ -3,10 +3,10 @@
 //! Each process has a *control page*, a file in memory that only its owner can open, by
 //! `/proc/PID/fd`. A tool writes a request into it, and the process appends the answer, a text:
 //!
-//! | who answers | when |
+//! | what answers | when |
 //! |---|---|
-//! | the reclaimer of `sheaves-rcu` | at once: it sleeps on the page as well |
-//! | any thread | at the end of its next slow path, where it holds no lock |
+//! | the reclaimer of `sheaves-rcu`, if it is there | at once: it sleeps on the page |
+//! | otherwise a slow path, where it holds no lock | it starts the reclaimer, or answers |
 //!
 //! It costs nothing until a tool asks: the fast paths do not change, and slow paths read one word.
 //!
@@ -24,8 +24,8 @@ mod exit;
 pub mod layout;
 mod page;
 
-/// Has the process answer tools, and do at its end what options ask for. Done when the object is
-/// loaded; calling it again changes nothing.
+/// Makes the control page, and arranges what options ask for at the end of the process. Done when
+/// the object is loaded; calling it again changes nothing.
 pub fn start() {
     page::start();
     exit::start();

@@ -36,7 +36,7 @@ struct Control {
 
 static CONTROL: Lock<Control> = Lock::new(Control { file: None, address: 0 });
 
-/// Has the process answer tools, unless `SHEAVES_CONTROL=0`. Calling it again changes nothing.
+/// Makes the page, unless `SHEAVES_CONTROL=0`. Calling it again changes nothing.
 pub(crate) fn start() {
     static HAS_STARTED: AtomicBool = AtomicBool::new(false);
     options::read();

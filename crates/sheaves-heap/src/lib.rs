@@ -10,7 +10,7 @@
 //! (mappings), `block` (size or address to block), `start` (creates the classes), `redzone` (for
 //! `SHEAVES_DEBUG=1`), `slow`, [`mod@malloc`] (the fast paths: start reading here),
 //! [`entry`] (their C functions), `realloc`, `limit`, `trim`, [`report`] (statistics),
-//! [`report_rcu`] (readers), [`profile`] (who has the memory), [`guard`] (samples that trap),
+//! [`report_rcu`] (readers), [`profile`] (what has the memory), [`guard`] (samples that trap),
 //! `sandbox`.
 #![no_std]
 

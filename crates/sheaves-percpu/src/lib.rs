@@ -56,7 +56,7 @@ pub mod internal {
         pub use crate::dynamic::Counters;
         pub use crate::dynamic::{Allocator, Backing, Config, PAGE_BYTES};
     }
-    /// Who is told of per-CPU objects.
+    /// What is told of per-CPU objects.
     pub mod observer {
         pub use crate::memory::observer::{Observer, observe, slots_used};
     }

@@ -23,7 +23,7 @@ use crate::slab;
 
 /// A slab is watched for this many frees for each of its objects from before, at most.
 const FREES: u64 = 32;
-/// As many slabs of a class are watched, or a share, if that is more.
+/// Slabs of a class that are watched, or a share of them, if that is more.
 const SLABS_MIN: f64 = 64.0;
 const SHARE_MIN: f64 = 1.0 / 16.0;
 

@@ -30,7 +30,7 @@
 //! | [`guard`] | samples beside inaccessible pages |
 //! | [`registry`] | which caches exist |
 //! | `earlier`, `tags` | which allocations become samples of a heap profile |
-//! | [`trail`] | who freed what, in debug mode |
+//! | [`trail`] | by which calls blocks were freed, in debug mode |
 //! | `contents` | what hardened caches know of the bytes of their objects |
 //! | `slot`, `refill`, `flush` | how objects move between sheaves and slabs |
 //! | `quarantine` | what is freed in a hardened process |

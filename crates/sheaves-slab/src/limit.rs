@@ -59,8 +59,8 @@ pub fn set(bytes: Option<usize>) {
     change_to(bytes.unwrap_or(usize::MAX));
 }
 
-/// Has a function called when unused memory was returned near the limit. It may free memory. `None`
-/// removes it.
+/// Sets a function that is called when unused memory was returned near the limit. It may free
+/// memory. `None` removes it.
 ///
 /// The library's thread calls it if there is one, after a grace period, as a deferred call.
 /// Otherwise a thread that allocates or frees does, perhaps inside a read section or under locks of
@@ -69,7 +69,8 @@ pub fn on_near(callback: Option<Callback>) {
     CALLBACK.set(callback.map_or(0, |function| function as usize));
 }
 
-/// Has a function called the first time that the limit is near, where [`on_near`]'s would be.
+/// Sets a function that is called the first time that the limit is near, where [`on_near`]'s would
+/// be.
 pub fn once_near(function: fn()) {
     ONCE.set(function as usize);
 }

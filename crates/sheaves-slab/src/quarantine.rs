@@ -55,7 +55,7 @@ use crate::{chunk, contents, flush, mode, pool, profile, refill, registry, slot}
 use queue::Surplus;
 pub(crate) use queue::of;
 
-/// As many objects may be too many, so that the next allocations take them.
+/// Objects that may be too many, so that the next allocations take them.
 const SPARE_MIN: usize = 16;
 /// As much is worth a keeper.
 const MUCH_BYTES: usize = 64 << 10;
@@ -242,8 +242,8 @@ pub(crate) fn take_ready(id: CacheId) -> Option<Cursor> {
     }
 }
 
-/// Has the objects of a sheaf ready to be allocated, which the caller owns. `None` where some are
-/// in their slabs again.
+/// Makes the objects of a sheaf ready to be allocated, which the caller owns. `None` where some
+/// went back to their slabs.
 fn make_ready(id: CacheId, cursor: Cursor) -> Option<Cursor> {
     let shape = id.shape();
     // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.

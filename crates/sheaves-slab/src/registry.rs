@@ -33,7 +33,7 @@ static NUMBERS_USED: AtomicUsize = AtomicUsize::new(0);
 pub enum CacheError {
     /// Size 0 or above 64 KiB, or alignment above 64 KiB.
     Layout,
-    /// As many caches exist as there can be.
+    /// There are [`CACHES_MAX`](crate::cache_id::CACHES_MAX) caches.
     TooMany,
     /// No address space is left for the heap and its metadata.
     OutOfMemory,

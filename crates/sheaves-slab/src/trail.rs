@@ -1,5 +1,5 @@
-//! Who freed what, in debug mode: the stacks of the last 65,536 frees of blocks of malloc, in a
-//! ring. Used by the heap, and by reports of writes to freed objects.
+//! By which calls blocks were freed, in debug mode: the stacks of the last 65,536 frees of blocks
+//! of malloc, in a ring. Used by the heap, and by reports of writes to freed objects.
 //!
 //! Without a lock: a report may come from anywhere. An entry that is being replaced reads as empty,
 //! or in a rare case has addresses of two stacks.

@@ -12,22 +12,31 @@ const PERSONS: [&str; 8] =
 /// Phrases that have to be read twice.
 const PHRASES: [&str; 5] = ["so many", "so manieth", "of now", "since more than", "to be had"];
 
-/// Everything that is refused.
+/// For a thread, in comments of code: it is *it*.
+const WHO: &str = "who";
+/// Comments do not begin with these: what does it, and what is it?
+const BEGINNINGS: [&str; 7] =
+    ["Has a ", "Has an ", "Has the ", "Has everything ", "Has each ", "As many ", "So long"];
+
+/// Everything that is refused anywhere.
 pub(crate) fn refused() -> impl Iterator<Item = &'static str> {
     PERSONS.into_iter().chain(PHRASES)
 }
 
 pub(crate) fn check(file: &TextFile, findings: &mut Vec<Finding>) {
-    let prose: fn(&str) -> Option<&str> = match file.path.rsplit('.').next() {
-        Some("md") => |line| Some(line),
-        Some("rs") => comment_of,
-        _ => return,
-    };
+    let is_code = file.path.ends_with(".rs");
+    if !is_code && !file.path.ends_with(".md") {
+        return;
+    }
+    let prose: fn(&str) -> Option<&str> = if is_code { comment_of } else { |line| Some(line) };
     for (line, number) in file.text.lines().zip(1..) {
         let Some(text) = prose(line) else { continue };
         // Names in backticks are code.
         let text: String = text.split('`').step_by(2).collect::<Vec<_>>().join("`").to_lowercase();
-        for refused in refused().filter(|refused| has(&text, refused)) {
+        let words = refused().chain(is_code.then_some(WHO)).filter(|refused| has(&text, refused));
+        let start = line.trim_start().trim_start_matches(['/', '!']).trim_start();
+        let beginning = BEGINNINGS.into_iter().find(|it| is_doc(line) && start.starts_with(it));
+        for refused in words.chain(beginning) {
             findings.push(Finding::new(&file.path, number, Kind::RefusedWords { refused }));
         }
     }
@@ -38,6 +47,12 @@ fn comment_of(line: &str) -> Option<&str> {
     let (before, _) = line.split_once("//")?;
     let is_code = before.matches('"').count() % 2 == 0;
     is_code.then(|| &line[before.len()..])
+}
+
+/// Is a line one of documentation?
+fn is_doc(line: &str) -> bool {
+    let line = line.trim_start();
+    line.starts_with("///") || line.starts_with("//!")
 }
 
 /// Is a phrase in a text, at the boundaries of words?

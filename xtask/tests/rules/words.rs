@@ -28,3 +28,24 @@ fn parts_of_words_and_code_are_none() {
     let text = "// The cache of nowhere, this.\nconst HE: &str = \"nobody\";\n";
     assert_eq!(refused("xtask/src/a.rs", text), []);
 }
+
+#[test]
+fn threads_are_named_in_comments_of_code() {
+    assert_eq!(refused("xtask/src/a.rs", "// Who waits is woken.\n"), [(1, "who")]);
+    assert_eq!(refused("xtask/src/a.rs", "// The whole, by `who`.\n"), []);
+    assert_eq!(refused("docs/a.md", "For programs, and for people who write them.\n"), []);
+}
+
+#[test]
+fn documentation_begins_with_what_it_is_about() {
+    for (text, words) in [
+        ("/// Has the page made.\nfn f() {}\n", "Has the "),
+        ("//! As many as there are.\n", "As many "),
+        ("    /// So long as it lives.\n    fn f() {}\n", "So long"),
+    ] {
+        assert_eq!(refused("xtask/src/a.rs", text), [(1, words)]);
+    }
+    let text = "// Has the page.\n/// It\n/// has the page, as many as there are.\nfn f() {}\n";
+    assert_eq!(refused("xtask/src/a.rs", text), []);
+    assert_eq!(refused("docs/a.md", "As many as there are.\n"), []);
+}

@@ -39,7 +39,7 @@ pub(crate) fn peak_bytes() -> u64 {
     bytes_of("/proc/self/status", "VmHWM:").unwrap_or(0)
 }
 
-/// Has the peak begin anew.
+/// Begins the peak anew.
 pub(crate) fn reset_peak() -> Result<(), Failure> {
     std::fs::write("/proc/self/clear_refs", "5")
         .map_err(|error| Failure::run(format!("cannot reset the peak of memory: {error}")))

@@ -79,7 +79,7 @@ fn section(report: &Report, heading: &str, index: usize) -> Result<String, Failu
     ))
 }
 
-/// The picture with a name and a description for those who cannot see it.
+/// The picture with a name and a description for readers that cannot see it.
 fn inline(picture: &Picture, id: &str) -> String {
     let (title, description) = (escaped(&picture.title), escaped(&picture.description));
     let svg = picture.svg.replacen(" xmlns=\"http://www.w3.org/2000/svg\"", "", 1);

@@ -122,7 +122,7 @@ fn picture_of(heading: &str, curves: &Curves<'_>) -> Result<Picture, Failure> {
     })
 }
 
-/// What a picture shows, for those who cannot see it.
+/// What a picture shows, for readers that cannot see it.
 fn in_words<'r>(figures: impl Iterator<Item = (&'r str, Spread)>) -> String {
     let one = |(name, Spread { median, low, high }): (&str, Spread)| {
         let [median, low, high] = [median, low, high].map(short);

@@ -23,7 +23,7 @@ fn mappings(inside: usize) -> usize {
     text.lines().filter(is_of_pool).count()
 }
 
-/// As many guarded blocks as there are slots, of different sizes.
+/// A guarded block for each slot, of different sizes.
 fn fill() -> Vec<*mut u8> {
     (0..SLOTS).map(|index| guarded(1 + index * 37 % 20_000)).collect()
 }

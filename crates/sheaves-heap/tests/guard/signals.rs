@@ -61,7 +61,7 @@ extern "C" fn leaves(_signal: c_int, _info: *mut libc::siginfo_t, _context: *mut
     unsafe { libc::_exit(3) };
 }
 
-/// Has the access succeed when it is made again.
+/// Makes the page accessible: the access succeeds when it is made again.
 extern "C" fn opens(_signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
     // SAFETY: the kernel's.
     let info = unsafe { &*info };

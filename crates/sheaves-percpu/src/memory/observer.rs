@@ -17,7 +17,7 @@ pub struct Observer {
 
 static OBSERVER: AtomicPtr<Observer> = AtomicPtr::new(core::ptr::null_mut());
 
-/// Has an observer told of all objects from now on. It stays for ever.
+/// Sets the observer, which is told of all objects from now on, for ever.
 pub fn observe(observer: &'static Observer) {
     // Release pairs with the Acquire in `observer`.
     OBSERVER.store(core::ptr::from_ref(observer).cast_mut(), Ordering::Release);

@@ -111,7 +111,7 @@ fn limits_that_are_there_first_leave_what_they_allow() {
 #[test]
 fn the_first_block_takes_little_of_the_data_limit() {
     let program = compile("gcc", "room.c");
-    // Debug mode notes who frees what.
+    // Debug mode notes each free.
     for variables in &CONFIGURATIONS[..4] {
         run_silent(&program, &["none"], variables, MINUTE);
     }

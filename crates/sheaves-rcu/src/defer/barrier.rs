@@ -69,7 +69,7 @@ pub fn barrier() -> Result<(), BarrierError> {
     if round::is_incomplete() { Err(BarrierError::Unreachable) } else { Ok(()) }
 }
 
-/// Has everything reclaimed as soon as a grace period has passed. Does not wait for that.
+/// Requests that everything is reclaimed as soon as a grace period has passed. Does not wait.
 ///
 /// Wakes the reclaimer, which interrupts the CPUs that run the process; without a reclaimer,
 /// [`poll`] does the rest. Not for signal handlers.

@@ -55,8 +55,8 @@ impl Cookie {
 }
 
 impl Finished {
-    /// Has the waker called after the grace period. False if it is not known that a thread will do
-    /// that.
+    /// Lists the waker to be called after the grace period. False if it is not known that a thread
+    /// will do that.
     fn enlist(&self, waker: Waker) -> bool {
         // SAFETY: the node is pinned, and taken off before it ends.
         unsafe { futures::put_on(self.node.get(), waker) };

@@ -150,7 +150,8 @@ pub fn serve(may_start: bool) -> bool {
     !may_start && self::may_start()
 }
 
-/// Has the library's thread look at what only it may reach, see [`super::Sink::sweep`]. False if
+/// Requests a look of the library's thread at what only it may reach, see [`super::Sink::sweep`].
+/// False if
 /// there is none. Not under a lock.
 pub fn request_sweep() -> bool {
     let is_there = is_running();

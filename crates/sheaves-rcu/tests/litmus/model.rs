@@ -87,7 +87,7 @@ struct Fences {
     all: Relation,
 }
 
-/// Communication: who reads what, and what is overwritten.
+/// Communication: what is read where, and what is overwritten.
 struct Communication {
     rf: Relation,
     /// `co | fr`

@@ -16,7 +16,7 @@ pub(super) const DENSE_MS: u32 = 10_000;
 /// `dense_ms` of a chunk in which holes of slabs were discarded.
 pub(super) const HOLED: u32 = u32::MAX;
 
-/// As many boundaries may always be there; more if the heap has at least as many chunks for each.
+/// Boundaries that may always be there; more if the heap has [`CHUNKS_PER_BOUNDARY`] for each.
 const BOUNDARIES_MIN: usize = 32;
 const CHUNKS_PER_BOUNDARY: usize = 8;
 /// The heap has at most this share of the mappings that a process may have.

@@ -109,7 +109,7 @@ fn start_keeper() {
     }
 }
 
-/// Has a tool's request answered: by the library's thread, or here where there can be none.
+/// Passes a tool's request to the library's thread, or answers it where there can be none.
 #[cold]
 fn answer(may_start: bool) {
     errno::preserve(|| {

@@ -90,8 +90,8 @@ fn exchange(id: CacheId, object: usize) -> bool {
     // SAFETY: the sheaf is ours, and empty.
     let cursor = unsafe { queue::format(id.shape(), sheaf).push(object) };
     let queue = id.descriptor().deferred_here();
-    // Held from before the exchange on: who takes the sheaves of all slots, and then this lock, has
-    // either taken the full sheaf or finds it sealed.
+    // Held from before the exchange on: a thread that takes the sheaves of all slots, and then this
+    // lock, has either taken the full sheaf or finds it sealed.
     let mut sealed = queue.sealed.lock();
     // SAFETY: `before` is not the bootstrap cursor; the sheaf and the object in it are ours.
     if !unsafe { cmp_store(word, before, cursor) } {

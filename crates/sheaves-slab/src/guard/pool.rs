@@ -262,8 +262,8 @@ pub(crate) fn note_deferred(objects: &[usize]) {
     }
 }
 
-/// Notes who defers the free of a block of the heap, if the block is guarded: for calls that free
-/// it themselves after a grace period.
+/// Notes the call that defers the free of a block of the heap, if the block is guarded: for calls
+/// that free it themselves after a grace period.
 #[inline]
 pub fn note_deferral(address: usize, frame: Frame) {
     if contains(address) {

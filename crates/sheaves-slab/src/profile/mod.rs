@@ -104,8 +104,8 @@ pub fn rate() -> usize {
 #[inline]
 #[must_use]
 pub(crate) fn tag_rate() -> usize {
-    // Acquire pairs with the Release in `set_rate`: who tags an entry knows that tags are used, and
-    // so does who gets the entry from it. An old value is harmless, see `rate`. [T1]
+    // Acquire pairs with the Release in `set_rate`: a thread that tags an entry knows that tags are
+    // used, and so does one that gets the entry from it. An old value is harmless, see `rate`. [T1]
     TAG_RATE.load(Ordering::Acquire)
 }
 

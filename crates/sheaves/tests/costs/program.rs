@@ -141,7 +141,7 @@ fn pause() {
     unsafe { libc::raise(libc::SIGSTOP) };
 }
 
-/// Has the calling thread use a slot: it leaves free objects there, and a reader's record.
+/// Uses a slot by the calling thread, which leaves free objects there, and a reader's record.
 fn use_slot(shape: Shape, slot: usize, cache: &Cache) {
     if shape.is_rseq {
         bind(slot);

@@ -30,7 +30,7 @@ extern "C" fn fork_here(_: libc::c_int) {
     }
 }
 
-/// Has the signal sent once, after `microseconds` of CPU time.
+/// Arranges that the signal is sent once, after `microseconds` of CPU time.
 fn set_timer(microseconds: usize) {
     let never = libc::timeval { tv_sec: 0, tv_usec: 0 };
     let once = libc::timeval { tv_sec: 0, tv_usec: microseconds as _ };
