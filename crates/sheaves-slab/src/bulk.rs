@@ -10,13 +10,14 @@ use core::ptr::NonNull;
 use sheaves_percpu::internal::Sheaf;
 use sheaves_percpu::internal::slots::{Attached, attach};
 
-use crate::cache_id::CacheId;
-use crate::profile::Request;
-use crate::samples::sample_if_tagged;
-use crate::slot::{take_main, take_sheaf};
+use crate::checked::samples::sample_if_tagged;
+use crate::moves::slot::{take_main, take_sheaf};
+use crate::moves::{refill, tags};
+use crate::records::profile::Request;
+use crate::returning::surplus;
 use crate::slow::{self, install};
-use crate::tags;
-use crate::{chunk, refill, surplus};
+use crate::space::cache_id::CacheId;
+use crate::space::chunk;
 
 /// Fills `out` from the front; returns the number of objects, fewer when memory is out.
 pub(crate) fn alloc_bulk(

@@ -2,11 +2,13 @@
 
 use sheaves_sys::{announce_when_loaded, fork};
 
-use crate::chunk::CHUNKS;
-use crate::pool::POOL;
-use crate::profile::PROFILE;
-use crate::registry::REGISTRY;
-use crate::{chunk, limit, quarantine, registry};
+use crate::checked::quarantine;
+use crate::moves::registry;
+use crate::moves::registry::REGISTRY;
+use crate::parts::pool::POOL;
+use crate::records::profile::PROFILE;
+use crate::space::chunk::CHUNKS;
+use crate::space::{chunk, limit};
 
 static HANDLERS: fork::Handlers =
     fork::Handlers { prepare: lock_all, parent: unlock_in_parent, child: unlock_in_child };

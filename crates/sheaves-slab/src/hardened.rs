@@ -6,16 +6,21 @@
 
 use core::sync::atomic::Ordering;
 
-use sheaves_percpu::internal::slots::{self, Attached, attach};
+use sheaves_percpu::internal::slots::{Attached, attach};
 use sheaves_percpu::internal::{Cursor, Word, pop_slow, push_slow};
 use sheaves_rcu::defer::Reach;
 
-use crate::cache_id::{CLASSES_MAX, CacheId};
-use crate::granule::Granule;
-use crate::profile::Request;
-use crate::samples::{self, sample_if_tagged};
-use crate::slot::{self, take_sheaf};
-use crate::{contents, deferred, flush, pool, quarantine, refill, registry, slab, tags};
+use crate::checked::samples::{self, sample_if_tagged};
+use crate::checked::{drained, quarantine};
+use crate::deferred;
+use crate::moves::slot::{self, take_sheaf};
+use crate::moves::{flush, refill, registry, tags};
+use crate::parts::pool;
+use crate::records::contents;
+use crate::records::profile::Request;
+use crate::space::cache_id::{CLASSES_MAX, CacheId};
+use crate::space::granule::Granule;
+use crate::space::slab;
 
 /// How often a slow path starts over because other threads changed the slot.
 const ATTEMPTS: u32 = 64;
@@ -116,27 +121,6 @@ fn replace(word: Word, cursor: Cursor, replaceable: impl Fn(Cursor) -> bool) -> 
     None
 }
 
-/// Flushes the sheaves of any cache in the slots that the caller may reach. False if one of the
-/// others has objects.
-pub(crate) fn flush_slots(id: CacheId, reach: Reach) -> bool {
-    let words = id.words();
-    // See `quarantine`.
-    let _section = sheaves_rcu::read();
-    let (taken, is_complete) = slots::take(&words, reach);
-    taken.for_each(|(index, cursor)| put_away(id, words[index], cursor));
-    is_complete
-}
-
-/// Flushes a sheaf that a drain has taken out of one of [`CacheId::words`], in the caller's read
-/// section. That of a hardened cache goes into quarantine, or back.
-pub(crate) fn put_away(id: CacheId, word: Word, cursor: Cursor) {
-    match id.shape().hardened.then(|| id.hardened_words()) {
-        None => flush::flush_sheaf(id, slot::clean(id, cursor)),
-        Some([freed, _]) if word == freed => quarantine::seal(id, cursor),
-        Some(_) => quarantine::put_back(id, cursor),
-    }
-}
-
 /// Aborts the process unless the address starts an object that is allocated, as far as the
 /// quarantine and the current slot know.
 pub(crate) fn check_allocated(id: CacheId, object: usize) {
@@ -175,7 +159,7 @@ pub(crate) fn is_freed(address: usize) -> bool {
 pub(crate) fn check_all() {
     let check = |id: CacheId| {
         if id.shape().hardened {
-            let _is_complete = flush_slots(id, Reach::Interrupts);
+            let _is_complete = drained::flush_slots(id, Reach::Interrupts);
             quarantine::check(id);
         }
     };

@@ -12,13 +12,15 @@ use sheaves_rcu::defer::Reach;
 use sheaves_sys::errno;
 use sheaves_sys::stack::Frame;
 
-use crate::cache_id::{CACHES_MAX, CacheId, NAMED_FIRST};
-use crate::profile::Request;
-use crate::registry;
-pub use crate::registry::CacheError;
-use crate::shape::{Constructor, Name, Shape};
+use crate::moves::registry;
+pub use crate::moves::registry::CacheError;
+use crate::parts::shape::{Constructor, Name, Shape};
+use crate::records::profile::Request;
+use crate::returning::reclaim;
+use crate::space::cache_id::{CACHES_MAX, CacheId, NAMED_FIRST};
+use crate::space::chunk;
 use crate::stats::CacheStats;
-use crate::{bulk, chunk, deferred, fork, hardened, reclaim, sink, slow, stats};
+use crate::{bulk, deferred, fork, hardened, sink, slow, stats};
 
 /// Behaviour of a cache besides size and alignment.
 #[derive(Debug, Clone, Copy, Default)]
@@ -336,11 +338,15 @@ pub mod by_id {
         Access, CacheError, CacheId, Frame, Layout, Request, Shape, create, deferred, percpu, slow,
         start,
     };
-    use crate::cache_id::CLASSES_MAX;
-    use crate::granule::Granule;
-    use crate::shape::CANARY_BYTES;
-    use crate::window::GRANULE_BYTES;
-    use crate::{flush, granule, guard, hardened, mode, profile, slab, surplus, tags};
+    use crate::hardened;
+    use crate::moves::{flush, tags};
+    use crate::parts::shape::CANARY_BYTES;
+    use crate::records::{guard, profile};
+    use crate::returning::surplus;
+    use crate::space::cache_id::CLASSES_MAX;
+    use crate::space::granule::Granule;
+    use crate::space::window::GRANULE_BYTES;
+    use crate::space::{granule, mode, slab};
 
     /// Creates the cache of a malloc size class, whose objects are at multiples of `align` bytes.
     /// An object of 64 KiB to 1 MiB is alone in its slab. If its size is a power of two, it is

@@ -28,15 +28,20 @@ use sheaves_percpu::internal::{Word, slots};
 use sheaves_rcu::defer::Reach;
 use sheaves_sys::clock;
 
-use crate::cache_id::{CLASSES_MAX, CacheId};
-use crate::profile::{self, FRAMES_MAX, Kind, Site, chance};
-use crate::registry::{self, REGISTRY};
-use crate::{deferred, earlier, flush, guard, mode, pool, quarantine, slot};
+use crate::checked::quarantine;
+use crate::deferred;
+use crate::moves::registry::{self, REGISTRY};
+use crate::moves::{earlier, flush, slot};
+use crate::parts::pool;
+use crate::records::guard;
+use crate::records::profile::{self, FRAMES_MAX, Kind, Site, chance};
+use crate::space::cache_id::{CLASSES_MAX, CacheId};
+use crate::space::mode;
 
-pub use crate::profile::{
+pub use crate::moves::tags::note_frees_by_layout;
+pub use crate::records::profile::{
     RATE_BYTES, RATE_BYTES_MAX, RATE_BYTES_MIN, Request, large, rate, resize, was_on,
 };
-pub use crate::tags::note_frees_by_layout;
 
 /// Takes samples of allocations from now on, on average one in `rate` bytes, from
 /// [`RATE_BYTES_MIN`] to [`RATE_BYTES_MAX`]. Forgets earlier samples. False when memory is out.

@@ -4,7 +4,11 @@ use sheaves_rcu::defer::{self, Pending, Reach, Sink};
 
 use sheaves_sys::fault;
 
-use crate::{chunk, deferred, keeper, limit, quarantine, reclaim, refill, surplus};
+use crate::checked::quarantine;
+use crate::deferred;
+use crate::moves::refill;
+use crate::returning::{keeper, reclaim, surplus};
+use crate::space::{chunk, limit};
 
 struct Slab;
 

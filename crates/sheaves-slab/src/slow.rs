@@ -8,12 +8,16 @@
 use sheaves_percpu::internal::slots::{Attached, attach};
 use sheaves_percpu::internal::{Cursor, cmp_store, pop_slow, push_slow};
 
-use crate::cache_id::CacheId;
-use crate::profile::Request;
-use crate::samples::{self, sample_if_tagged};
-use crate::slot::{self, take_sheaf};
-use crate::tags::{self, Freed, TAG};
-use crate::{chunk, debug, deferred, flush, hardened, refill, shortage, surplus};
+use crate::checked::debug;
+use crate::checked::samples::{self, sample_if_tagged};
+use crate::moves::slot::{self, take_sheaf};
+use crate::moves::tags::{self, Freed, TAG};
+use crate::moves::{flush, refill};
+use crate::records::profile::Request;
+use crate::returning::{shortage, surplus};
+use crate::space::cache_id::CacheId;
+use crate::space::chunk;
+use crate::{deferred, hardened};
 
 /// How often a slow path starts over because other threads changed the slot. After that it goes to
 /// the slabs: in the portable engine all slots can be busy while a preempted thread holds one.

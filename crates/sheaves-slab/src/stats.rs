@@ -4,11 +4,13 @@
 //! slabs, less those in slabs, in the depot, in the slots' sheaves, and deferred. While other
 //! threads work, each figure is right for some moment, but not all for the same moment.
 
-use crate::cache_id::CacheId;
-use crate::window::GRANULE_BYTES;
-use crate::{deferred, quarantine, slot};
+use crate::checked::quarantine;
+use crate::deferred;
+use crate::moves::slot;
+use crate::space::cache_id::CacheId;
+use crate::space::window::GRANULE_BYTES;
 
-pub use crate::shape::Name;
+pub use crate::parts::shape::Name;
 
 /// Contents and history of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -78,5 +80,5 @@ pub fn stats(id: CacheId) -> CacheStats {
 /// Names and statistics of the caches that exist, each read when the iterator reaches it. Each step
 /// may sleep on locks for microseconds.
 pub fn all() -> impl Iterator<Item = (Name, CacheStats)> {
-    crate::registry::map_existing(|id| (id.shape().name, stats(id)))
+    crate::moves::registry::map_existing(|id| (id.shape().name, stats(id)))
 }

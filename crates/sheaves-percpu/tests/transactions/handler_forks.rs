@@ -234,8 +234,9 @@ fn fork_in_drains(forks: usize, other: fn(), is_right: fn(c_int) -> bool) {
     let (action, before) = (&raw const action, core::ptr::null_mut());
     // SAFETY: the handler forks, which is what this tests.
     assert_eq!(unsafe { libc::sigaction(libc::SIGUSR1, action, before) }, 0);
+    // A pointer with musl.
     // SAFETY: no precondition.
-    let drainer = unsafe { libc::pthread_self() };
+    let drainer = unsafe { libc::pthread_self() } as usize;
     beside_trade(other, || {
         std::thread::scope(|scope| {
             let signaller = scope.spawn(|| {
@@ -244,7 +245,7 @@ fn fork_in_drains(forks: usize, other: fn(), is_right: fn(c_int) -> bool) {
                     pause = (pause + 7) % 50;
                     std::thread::sleep(Duration::from_micros(pause));
                     // SAFETY: the thread waits for this one to end.
-                    unsafe { libc::pthread_kill(drainer, libc::SIGUSR1) };
+                    unsafe { libc::pthread_kill(drainer as libc::pthread_t, libc::SIGUSR1) };
                 }
             });
             let _end = End;

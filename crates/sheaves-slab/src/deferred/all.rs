@@ -5,10 +5,10 @@ use sheaves_rcu::Cookie;
 use sheaves_rcu::defer::{Pending, Reach};
 
 use super::seal::{after_seal, objects, reclaim, seal, tell_all};
-use crate::cache_id::CacheId;
-use crate::descriptor::{DEFERRING_WORDS, deferring};
-use crate::refill;
-use crate::registry::{REGISTRY, if_existing};
+use crate::moves::refill;
+use crate::moves::registry::{REGISTRY, if_existing};
+use crate::parts::descriptor::{DEFERRING_WORDS, deferring};
+use crate::space::cache_id::CacheId;
 
 /// Called before something of a cache is deferred.
 #[inline]

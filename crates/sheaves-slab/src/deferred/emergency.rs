@@ -17,9 +17,12 @@ use sheaves_rcu::defer;
 use sheaves_rcu::defer::faults::Faults;
 use sheaves_sys::lock;
 
-use crate::cache_id::CacheId;
-use crate::slot::{take_main, take_sheaf};
-use crate::{chunk, debug, flush, pool, quarantine, tags};
+use crate::checked::{debug, quarantine};
+use crate::moves::slot::{take_main, take_sheaf};
+use crate::moves::{flush, tags};
+use crate::parts::pool;
+use crate::space::cache_id::CacheId;
+use crate::space::chunk;
 
 /// Requests for an empty sheaf that fail, for tests.
 #[cfg(feature = "faults")]

@@ -28,21 +28,21 @@
 
 mod all;
 mod emergency;
-mod queue;
 mod seal;
 
 use sheaves_percpu::internal::slots::{Attached, attach};
 use sheaves_percpu::internal::{Cursor, cmp_store, load, push_slow};
 use sheaves_rcu::defer;
 
-use crate::cache_id::CacheId;
-use crate::{debug, pool, tags};
+use crate::checked::debug;
+use crate::moves::tags;
+use crate::parts::{deferred_queue, pool};
+use crate::space::cache_id::CacheId;
 
 pub(crate) use all::{drain, finish, pending, seal_all, start};
 #[cfg(feature = "faults")]
 pub use emergency::FAULTS;
 pub use emergency::{Emergencies, emergencies};
-pub(crate) use queue::Queue;
 pub(crate) use seal::{objects, reclaim, take_any_ready, take_ready};
 
 /// How often a push starts over because other threads changed the slot.
@@ -88,7 +88,7 @@ fn exchange(id: CacheId, object: usize) -> bool {
     // Before a thread can push onto the new sheaf, so that sealing everything does not miss it.
     start(id);
     // SAFETY: the sheaf is ours, and empty.
-    let cursor = unsafe { queue::format(id.shape(), sheaf).push(object) };
+    let cursor = unsafe { deferred_queue::format(id.shape(), sheaf).push(object) };
     let queue = id.descriptor().deferred_here();
     // Held from before the exchange on: a thread that takes the sheaves of all slots, and then this
     // lock, has either taken the full sheaf or finds it sealed.
@@ -99,7 +99,10 @@ fn exchange(id: CacheId, object: usize) -> bool {
         pool::put_empty(sheaf);
         return false;
     }
-    let added = before.is_sheaf().then(|| queue.seal_taken(id, &mut sealed, before));
+    let added = before.is_sheaf().then(|| {
+        seal::note(id, before);
+        queue.seal_taken(id.shape(), &mut sealed, before)
+    });
     drop(sealed);
     if added.is_some_and(|added| seal::after_seal(id, queue, &added)) {
         defer::after_seal();
@@ -121,6 +124,6 @@ fn push_open(id: CacheId, object: usize) {
                 defer::after_seal();
             }
         }
-        Err(queue::NoSheaf) => emergency::free(id, object),
+        Err(deferred_queue::NoSheaf) => emergency::free(id, object),
     }
 }

@@ -4,9 +4,10 @@ use sheaves_percpu::internal::Cursor;
 use sheaves_rcu::defer::{self, Pressure};
 use sheaves_sys::probe;
 
-use super::queue::{Queue, SealedSheaf};
-use crate::cache_id::CacheId;
-use crate::{debug, flush, quarantine, slot, tags};
+use crate::checked::{debug, quarantine};
+use crate::moves::{flush, slot, tags};
+use crate::parts::deferred_queue::{Queue, SealedSheaf};
+use crate::space::cache_id::CacheId;
 
 /// A thread that seals a sheaf of a long queue takes at most this many ready sheaves out of it.
 const RECLAIM: usize = 2;
@@ -15,8 +16,15 @@ const RECLAIM: usize = 2;
 /// [`defer::after_seal`], without locks.
 #[must_use]
 pub(crate) fn seal(id: CacheId, cursor: Cursor) -> bool {
+    note(id, cursor);
     let queue = id.descriptor().deferred_here();
-    queue.seal(id, cursor).is_some_and(|sealed| after_seal(id, queue, &sealed))
+    queue.seal(id.shape(), cursor).is_some_and(|sealed| after_seal(id, queue, &sealed))
+}
+
+/// Notes for profiles and guards that the objects of a sheaf are deferred.
+pub(super) fn note(id: CacheId, cursor: Cursor) {
+    // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
+    tags::note_deferred(id, unsafe { cursor.objects() });
 }
 
 /// Starts grace periods and takes ready sheaves after `queue` got a sealed sheaf. True as in

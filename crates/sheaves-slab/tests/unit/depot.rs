@@ -5,8 +5,8 @@ use sheaves_percpu::slot_count;
 use sheaves_sys::{clock, thread};
 
 use super::{Depot, EXCHANGES, EXCHANGES_LONG_MS, SOON_MS, pool};
+use crate::parts::shape::Shape;
 use crate::raw::{self, Options};
-use crate::shape::Shape;
 
 /// The shape and the depot of a cache.
 fn cache_of(size: usize) -> (Shape, Depot) {

@@ -1,7 +1,7 @@
 extern crate std;
 
 use super::*;
-use crate::shape::Name;
+use crate::parts::shape::Name;
 
 fn live(kind: Kind) -> (u64, u64, u64) {
     let (mut index, mut sums, mut addresses) = (0, (0, 0, 0), [0; FRAMES_MAX]);

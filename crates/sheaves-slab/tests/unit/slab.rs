@@ -1,8 +1,8 @@
 use core::sync::atomic::Ordering;
 
 use super::{Holes, header};
-use crate::chunk::{begin_run, finish_run, give_run};
 use crate::raw::{Cache, Options};
+use crate::space::chunk::{begin_run, finish_run, give_run};
 
 #[test]
 fn holes_are_old_once_when_nothing_has_changed() {

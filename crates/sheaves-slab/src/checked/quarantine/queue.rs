@@ -1,0 +1,216 @@
+//! The queue of a quarantine: sealed sheaves, oldest first.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use sheaves_percpu::internal::{Cursor, Sheaf};
+use sheaves_rcu::Cookie;
+use sheaves_rcu::defer::Open;
+use sheaves_sys::lock::Lock;
+
+use crate::parts::pool;
+use crate::space::cache_id::{CACHES_MAX, CacheId};
+use crate::space::limit;
+
+/// A quarantine holds at least this many objects, where the cache frees as many.
+const OBJECTS_MIN: usize = 8;
+/// Small objects have more, until they have as many bytes or as many objects.
+const BYTES_SMALL: usize = 256 << 10;
+const OBJECTS_SMALL: usize = 4096;
+/// It holds at least this many bytes of objects that take no memory while they wait.
+const BYTES_MIN_HIDDEN: usize = 32 << 20;
+/// More is allowed up to this share of what is outside of slabs. That keeps what waits in the
+/// caches of a CPU.
+const SHARE: usize = 64;
+/// An object stays twice as long at most.
+const AGE_MS: u64 = 10_000;
+
+/// What the lock guards. Sheaves are linked by their numbers, 0 is none.
+#[derive(Debug)]
+pub(crate) struct Fifo {
+    oldest: u32,
+    youngest: u32,
+    /// A sheaf for single objects.
+    pub(super) open: Open,
+    /// Sheaves that were ever appended and removed.
+    pub(super) appended: u64,
+    removed: u64,
+    /// How many of those that were appended are confirmed.
+    confirmed: u64,
+    /// How many will be once the cookie has passed.
+    pub(super) awaited: Option<(u64, Cookie)>,
+    /// How many had been appended at some time that is at most [`AGE_MS`] ago.
+    noted: u64,
+    noted_ms: u64,
+}
+
+/// The quarantine of a cache, on cache lines of its own.
+#[repr(align(128))]
+#[derive(Debug)]
+pub(crate) struct Quarantine {
+    pub(crate) fifo: Lock<Fifo>,
+    /// Objects in it; changes under the lock.
+    objects: AtomicU32,
+}
+
+static TABLE: [Quarantine; CACHES_MAX] =
+    [const { Quarantine { fifo: Lock::new(Fifo::new()), objects: AtomicU32::new(0) } }; CACHES_MAX];
+
+/// The quarantine of a cache.
+pub(crate) fn of(id: CacheId) -> &'static Quarantine {
+    &TABLE[usize::from(id.number())]
+}
+
+/// What there is too much of in a quarantine.
+pub(super) enum Surplus {
+    None,
+    /// A sheaf that the caller owns now.
+    Oldest(Cursor),
+    /// See [`Fifo::awaited`].
+    Unconfirmed(Option<(u64, Cookie)>),
+}
+
+impl Fifo {
+    const fn new() -> Fifo {
+        Fifo {
+            oldest: 0,
+            youngest: 0,
+            open: Open::NONE,
+            appended: 0,
+            removed: 0,
+            confirmed: 0,
+            awaited: None,
+            noted: 0,
+            noted_ms: 0,
+        }
+    }
+
+    /// Appends a sheaf that the caller owns and gives up.
+    pub(super) fn append(&mut self, cursor: Cursor) {
+        let full = make_full(cursor);
+        // SAFETY: the caller owns the sheaf.
+        unsafe { full.set_link(0) };
+        let number = pool::number_of(full);
+        match pool::of_number(self.youngest) {
+            // SAFETY: the lock's holder owns the sheaves of the queue.
+            Some(youngest) => unsafe { youngest.set_link(number as usize) },
+            None => self.oldest = number,
+        }
+        self.youngest = number;
+        self.appended += 1;
+    }
+
+    pub(super) fn append_open(&mut self) {
+        let open = self.open.take();
+        if open.is_sheaf() {
+            self.append(open);
+        }
+    }
+
+    /// Removes the oldest sheaf; the caller owns it.
+    fn remove_oldest(&mut self) -> Option<Cursor> {
+        let sheaf = pool::of_number(self.oldest)?;
+        self.oldest = sheaf.link() as u32;
+        if self.oldest == 0 {
+            self.youngest = 0;
+        }
+        self.removed += 1;
+        Some(sheaf.full())
+    }
+
+    /// How many sheaves have been appended when the younger half of those that are here do not
+    /// count.
+    pub(super) fn older_half(&self) -> u64 {
+        self.removed + (self.appended - self.removed).div_ceil(2)
+    }
+
+    /// True if the oldest sheaf is older than [`AGE_MS`]. Notes what there is from time to time.
+    fn is_too_old(&mut self, now_ms: u64) -> bool {
+        if now_ms.saturating_sub(self.noted_ms) < AGE_MS {
+            return false;
+        }
+        if self.removed < self.noted {
+            return true;
+        }
+        (self.noted, self.noted_ms) = (self.appended, now_ms);
+        false
+    }
+}
+
+fn objects_max(id: CacheId) -> usize {
+    let shape = id.shape();
+    let objects_min = match shape.is_hidden() {
+        true => BYTES_MIN_HIDDEN / shape.stride,
+        false => (BYTES_SMALL / shape.stride).clamp(OBJECTS_MIN, OBJECTS_SMALL),
+    };
+    objects_min.max(id.descriptor().depot.in_use() as usize / SHARE)
+}
+
+/// A sheaf made smaller, so that its objects fill it: a queue keeps no cursors.
+fn make_full(cursor: Cursor) -> Sheaf {
+    let sheaf = cursor.sheaf();
+    if !cursor.is_full() {
+        let (first, count) = (sheaf.sentinel() + 1, cursor.fill());
+        // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
+        let entries = unsafe { sheaf.entries(0..Sheaf::ENTRIES) };
+        entries.copy_within(first..first + count, Sheaf::ENTRIES - count);
+        pool::format(sheaf, count);
+    }
+    sheaf
+}
+
+impl Quarantine {
+    /// Objects in quarantine. For statistics.
+    pub(crate) fn objects(&self) -> usize {
+        // Relaxed: statistics.
+        self.objects.load(Ordering::Relaxed) as usize
+    }
+
+    /// Counts objects that came, or went if negative. Under the lock.
+    pub(super) fn count(&self, objects: i32) {
+        // Relaxed: changes under the lock.
+        self.objects.fetch_add(objects.cast_unsigned(), Ordering::Relaxed);
+    }
+
+    /// Objects that are too many.
+    pub(super) fn surplus(&self, id: CacheId) -> usize {
+        self.objects().saturating_sub(objects_max(id))
+    }
+
+    /// True if there are twice as many.
+    pub(super) fn has_twice(&self, id: CacheId, spare: usize) -> bool {
+        self.objects() > 2 * (objects_max(id) + spare)
+    }
+
+    /// Takes the oldest sheaf, confirmed or not.
+    pub(super) fn take_unconfirmed(&self) -> Option<Cursor> {
+        self.take_oldest(&mut self.fifo.lock())
+    }
+
+    /// Takes the oldest sheaf if there are more than `spare` objects too many, or if it is too old.
+    /// Not if it is not confirmed.
+    pub(super) fn take_surplus(&self, id: CacheId, now_ms: u64, spare: usize) -> Surplus {
+        let objects_max = if limit::is_near() { 0 } else { objects_max(id) + spare };
+        let mut fifo = self.fifo.lock();
+        if !fifo.is_too_old(now_ms) && self.objects() <= objects_max {
+            return Surplus::None;
+        }
+        if fifo.removed >= fifo.confirmed && fifo.oldest != 0 {
+            return Surplus::Unconfirmed(fifo.awaited);
+        }
+        self.take_oldest(&mut fifo).map_or(Surplus::None, Surplus::Oldest)
+    }
+
+    /// The first `count` sheaves that were appended are confirmed.
+    pub(super) fn note_confirmed(&self, count: u64) {
+        let mut fifo = self.fifo.lock();
+        // Another thread may have noted it, and awaits more.
+        fifo.confirmed = fifo.confirmed.max(count);
+        fifo.awaited = fifo.awaited.filter(|(awaited, _)| *awaited > count);
+    }
+
+    pub(super) fn take_oldest(&self, fifo: &mut Fifo) -> Option<Cursor> {
+        let cursor = fifo.remove_oldest()?;
+        self.count(-(cursor.fill() as i32));
+        Some(cursor)
+    }
+}

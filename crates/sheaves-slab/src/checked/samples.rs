@@ -1,0 +1,90 @@
+//! Makes an allocation a sample: exchanges the object for one of a watched slab, and records it.
+
+use sheaves_percpu::internal::{Cursor, Word};
+
+use crate::checked::quarantine;
+use crate::moves::slot::take_sheaf;
+use crate::moves::tags::TAG;
+use crate::moves::{earlier, refill, tags};
+use crate::records::guard;
+use crate::records::profile::{self, Request};
+use crate::space::cache_id::CacheId;
+use crate::space::granule::Granule;
+use crate::space::slab;
+
+/// The object that is allocated for an entry.
+#[inline]
+pub(crate) fn sample_if_tagged(id: CacheId, entry: usize, request: &Request) -> usize {
+    if entry & TAG == 0 { entry } else { sample(id, entry & !TAG, request) }
+}
+
+/// Takes the last object of the sheaf in a word of the current slot, which `pop` has left alone,
+/// perhaps because it is tagged. Then the allocation becomes a sample. `put_back` gets the rest of
+/// the sheaf, whose entries keep their tags.
+#[inline]
+pub(crate) fn pop_tagged(
+    id: CacheId,
+    word: Word,
+    request: &Request,
+    put_back: impl Fn(Cursor),
+) -> Option<usize> {
+    if profile::is_used() { pop_tagged_slow(id, word, request, put_back) } else { None }
+}
+
+#[cold]
+fn pop_tagged_slow(
+    id: CacheId,
+    word: Word,
+    request: &Request,
+    put_back: impl Fn(Cursor),
+) -> Option<usize> {
+    let cursor = take_sheaf(word, |cursor| !cursor.is_empty())?;
+    // Now that the sheaf is ours, this is certain.
+    if cursor.is_empty() {
+        put_back(cursor);
+        return None;
+    }
+    // SAFETY: the sheaf is ours, and not empty.
+    let entry = unsafe { cursor.last() };
+    put_back(cursor.down(1));
+    Some(sample_if_tagged(id, entry, request))
+}
+
+/// Makes the allocation of an object, which the caller owns, a sample if profiling is on, and
+/// perhaps a guarded one. Returns the object that is allocated: this one, one of a watched slab in
+/// its place, or a guarded block.
+#[cold]
+fn sample(id: CacheId, object: usize, request: &Request) -> usize {
+    let has_size = request.bytes != 0 && !tags::has_unnoted_frees(id);
+    let bytes = if has_size { request.bytes } else { id.shape().size };
+    if let Some(guarded) = guard::alloc(id, object, bytes, request) {
+        if profile::rate() != 0 {
+            profile::open(id, guarded, request);
+        }
+        return guarded;
+    }
+    if profile::rate() == 0 {
+        return object;
+    }
+    let Some(watched) = watched_in_place_of(id, object) else { return object };
+    profile::open(id, watched, request);
+    watched
+}
+
+/// An object of a watched slab in place of another; `None`, with nothing changed, when memory is
+/// out.
+fn watched_in_place_of(id: CacheId, object: usize) -> Option<usize> {
+    let shape = id.shape();
+    let granule = Granule::of(object)?;
+    if slab::header(shape.first_granule(granule)).is_for_samples() {
+        return Some(object);
+    }
+    if shape.is_alone() {
+        earlier::forget(id, granule);
+        slab::watch(granule, shape.granules);
+        return Some(object);
+    }
+    let watched = refill::take_watched(id)?;
+    quarantine::return_unused(id, &mut [object]);
+    Some(watched)
+}

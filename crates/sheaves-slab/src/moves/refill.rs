@@ -1,0 +1,213 @@
+//! Refill: from slabs into sheaves.
+//!
+//! Under the cache's lock, a refill takes objects from the fullest slab, in address order, without
+//! touching them. When no listed slab has a free object it creates one, without the lock. Several
+//! threads may do so at a time; the surplus slabs are never touched, and are released like others.
+
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use sheaves_percpu::internal::Cursor;
+use sheaves_rcu::defer;
+use sheaves_sys::lock::assert_none_held;
+use sheaves_sys::{probe, tsan};
+
+use crate::moves::registry::REGISTRY;
+use crate::parts::pool;
+use crate::parts::shape::Shape;
+use crate::parts::slab_lists::SlabLists;
+use crate::records::contents;
+use crate::space::cache_id::CacheId;
+use crate::space::chunk::Run;
+use crate::space::window::GRANULE_BYTES;
+use crate::space::{chunk, slab};
+
+/// The bit of an object that was never allocated, while a hardened cache refills.
+const NEW: usize = 1;
+
+/// Fills `out` with objects, so that reading it from the back gives ascending addresses within a
+/// slab. Returns how many there are, at the end of `out`; fewer than its length when memory is out.
+pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
+    let shape = id.shape();
+    let mut place = out.len();
+    let mut made = None;
+    while place > 0 {
+        let mut slabs = id.descriptor().slabs.lock();
+        match made.take() {
+            Some(made) => add_slab(id, shape, &mut slabs, &made),
+            None => slabs.counts.refills += 1,
+        }
+        while place > 0
+            && let Some(granule) = slabs.fullest(shape)
+        {
+            let (slab, address) = (slab::header(granule), granule.address());
+            slab.take(place, |index, is_new| {
+                place -= 1;
+                out[place] = address + index * shape.stride + if is_new { NEW } else { 0 };
+            });
+            slabs.move_slab(granule, shape);
+        }
+        drop(slabs);
+        if place > 0 {
+            made = make_slab(shape);
+            if made.is_none() {
+                break;
+            }
+        }
+    }
+    let count = out.len() - place;
+    if shape.hardened {
+        contents::shuffle(&mut out[place..]);
+        for object in &mut out[place..] {
+            let is_new = *object & NEW != 0;
+            *object &= !NEW;
+            contents::prepare(shape, *object, is_new);
+        }
+    }
+    id.descriptor().depot.count_refill(shape, count);
+    probe::refill(id.number().into(), out.len(), count, shape.size);
+    count
+}
+
+/// A sheaf filled from slabs, perhaps in part; `None` when memory is out.
+pub(crate) fn refilled_sheaf(id: CacheId) -> Option<Cursor> {
+    let depot = &id.descriptor().depot;
+    depot.missed(id.shape());
+    let empty = depot.empty_sheaf()?;
+    // SAFETY: taken from the pool, owned by us, no other reference.
+    let room = unsafe { empty.room() };
+    let count = refill(id, room);
+    if count == 0 {
+        pool::put_empty(empty.sheaf());
+        return None;
+    }
+    // A short refill leaves its objects at the end.
+    tsan::unseen(|| room.copy_within(room.len() - count.., 0));
+    Some(empty.up(count))
+}
+
+/// Takes one object from a watched slab; `None` when memory is out.
+pub(crate) fn take_watched(id: CacheId) -> Option<usize> {
+    let shape = id.shape();
+    let mut made = None;
+    loop {
+        let mut slabs = id.descriptor().slabs.lock();
+        if let Some(made) = made.take() {
+            add_slab(id, shape, &mut slabs, &made);
+        }
+        if let Some(granule) = slabs.watched(shape) {
+            let slab = slab::header(granule);
+            let mut taken = (0, false);
+            slab.take(1, |index, is_new| {
+                taken = (granule.address() + index * shape.stride, is_new);
+            });
+            slabs.move_slab(granule, shape);
+            drop(slabs);
+            let (object, is_new) = taken;
+            if shape.hardened {
+                contents::prepare(shape, object, is_new);
+            }
+            id.descriptor().depot.count_refill(id.shape(), 1);
+            return Some(object);
+        }
+        drop(slabs);
+        made = Some(make_slab(shape)?);
+    }
+}
+
+/// Prepares the objects of a new slab that no other thread knows yet. Without a lock: constructors
+/// are the program's code, and may allocate, wait, or fork. `None` when memory is out.
+fn make_slab(shape: &Shape) -> Option<Run> {
+    let made = chunk::begin_run(shape.granules, shape.slab_align())?;
+    let address = made.first.address();
+    if (shape.debug || shape.hardened) && !made.is_zero {
+        contents::zero(shape, address, shape.granules * GRANULE_BYTES);
+    }
+    if shape.unreadable {
+        contents::make_inaccessible(address, shape.granules * GRANULE_BYTES);
+    }
+    if let Some(constructor) = shape.constructor {
+        assert_none_held();
+        for index in 0..shape.slab_objects {
+            let object = core::ptr::with_exposed_provenance_mut(address + index * shape.stride);
+            if let Some(object) = NonNull::new(object) {
+                // SAFETY: the object is `size` bytes of a run that nothing else uses; the caller
+                // that passed the constructor is responsible for the rest.
+                unsafe { constructor(object) };
+            }
+        }
+    }
+    Some(made)
+}
+
+/// Lists a new slab: from here on it is the cache's, also in a child.
+fn add_slab(id: CacheId, shape: &Shape, slabs: &mut SlabLists, made: &Run) {
+    let first = made.first;
+    slab::header(first).init(id.in_header(), shape.slab_objects, made.is_zero);
+    first.set_owner(shape.granules, id.owner(shape.hardened));
+    slabs.counts.slabs += 1;
+    slabs.counts.slabs_made += 1;
+    slabs.list(first, shape);
+    chunk::finish_run(made);
+    let bytes = shape.granules * GRANULE_BYTES;
+    probe::slab_made(id.number().into(), first.address(), bytes);
+}
+
+/// Releases slabs without allocated objects, until `keep` are left. Under the cache's lock. The
+/// caller calls [`crate::chunk::after_free`] once it holds no lock any more.
+///
+/// Slabs of a type-stable cache stay until their cookies have passed; refills may use them
+/// meanwhile. False if one stays: then the caller must call [`arm_reclaimer`], without the lock.
+#[must_use]
+pub(crate) fn release_empty(id: CacheId, slabs: &mut SlabLists, keep: u32) -> bool {
+    let shape = id.shape();
+    while slabs.counts.empty > keep && !shape.unreadable {
+        let Some(granule) = slabs.releasable(shape) else { return false };
+        slabs.unlist(granule);
+        slabs.counts.slabs -= 1;
+        slabs.counts.slabs_released += 1;
+        // Relaxed: the cache's lock orders it before any other use of the slab.
+        slab::header(granule).cache.store(0, Ordering::Relaxed);
+        granule.set_owner(shape.granules, 0);
+        chunk::give_run(granule, shape.granules);
+        let bytes = shape.granules * GRANULE_BYTES;
+        probe::slab_released(id.number().into(), granule.address(), bytes);
+    }
+    true
+}
+
+/// Arranges that the reclaimer comes back for slabs that still have readers.
+#[cold]
+pub(crate) fn arm_reclaimer() {
+    if REGISTRY.is_held_here() {
+        // Relaxed: read back by this thread, or by another one that calls `arm` instead.
+        IS_ARMING_PENDING.store(true, Ordering::Relaxed);
+    } else {
+        defer::arm();
+    }
+}
+
+/// The reclaimer is still to be armed. That may start a thread, which must not happen under the
+/// registry's lock.
+static IS_ARMING_PENDING: AtomicBool = AtomicBool::new(false);
+
+/// Called without locks after work under the registry's lock.
+pub(crate) fn arm_reclaimer_if_pending() {
+    // Relaxed, both: as above; the exchange has one thread do the work.
+    if IS_ARMING_PENDING.load(Ordering::Relaxed) && IS_ARMING_PENDING.swap(false, Ordering::Relaxed)
+    {
+        defer::arm();
+    }
+}
+
+/// Releases slabs of a type-stable cache whose cookies have passed; true if there was one.
+pub(crate) fn release_ready(id: CacheId) -> bool {
+    if !id.shape().typesafe {
+        return false;
+    }
+    let mut slabs = id.descriptor().slabs.lock();
+    let before = slabs.counts.slabs;
+    // Slabs that still have readers are left for a later round.
+    let _is_done = release_empty(id, &mut slabs, id.descriptor().depot.empty_slabs_kept());
+    slabs.counts.slabs < before
+}

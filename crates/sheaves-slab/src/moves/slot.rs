@@ -1,0 +1,68 @@
+//! The sheaves in the words of the slots.
+
+use sheaves_percpu::internal::slots::{self, Attached, attach};
+use sheaves_percpu::internal::{Cursor, Mode, Word, cmp_store, load, mode};
+
+use crate::moves::tags;
+use crate::space::cache_id::CacheId;
+
+/// Takes the main sheaf of the current slot if `wanted` accepts its cursor.
+pub(crate) fn take_main(id: CacheId, wanted: impl Fn(Cursor) -> bool) -> Option<Cursor> {
+    take_sheaf(id.main(), wanted).map(|cursor| clean(id, cursor))
+}
+
+/// Removes what is special about the entries of a main sheaf that was taken out of a slot. The
+/// caller owns it.
+pub(crate) fn clean(id: CacheId, cursor: Cursor) -> Cursor {
+    // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
+    tags::clean(id, unsafe { cursor.objects() });
+    cursor
+}
+
+/// Takes the sheaf out of a word of the current slot if `wanted` accepts its cursor. One from the
+/// main word may have tagged entries.
+pub(crate) fn take_sheaf(word: Word, wanted: impl Fn(Cursor) -> bool) -> Option<Cursor> {
+    let cursor = load(word);
+    if !cursor.is_sheaf() || !wanted(cursor) {
+        return None;
+    }
+    // SAFETY: not the bootstrap cursor.
+    unsafe { cmp_store(word, cursor, Cursor::VACANT) }.then_some(cursor)
+}
+
+/// Stores a sheaf that the caller owns in a word of the current slot, if `replaceable` accepts what
+/// is there. Returns what was there, which is the caller's now; otherwise the sheaf as an error.
+pub(crate) fn exchange(
+    word: Word,
+    cursor: Cursor,
+    replaceable: impl Fn(Cursor) -> bool,
+) -> Result<Cursor, Cursor> {
+    loop {
+        let current = load(word);
+        if current == Cursor::BOOTSTRAP {
+            // A drain has the slot's words, for which `attach` waits. Or every slot of the portable
+            // engine is busy; then the thread goes on without one.
+            if attach() == Attached::No
+                || (mode() == Mode::Portable && load(word) == Cursor::BOOTSTRAP)
+            {
+                break;
+            }
+            continue;
+        }
+        if !replaceable(current) {
+            break;
+        }
+        // SAFETY: `current` is not the bootstrap cursor; the caller owns the sheaf of `cursor`.
+        if unsafe { cmp_store(word, current, cursor) } {
+            return Ok(current);
+        }
+    }
+    Err(cursor)
+}
+
+/// Objects in the sheaves of some words, in all slots; approximate while other threads work.
+pub(crate) fn objects_in(words: &[Word]) -> usize {
+    let mut objects = 0;
+    slots::observe(words, &mut |_, _, cursor| objects += cursor.fill());
+    objects
+}

@@ -1,0 +1,284 @@
+//! Sealed sheaves that wait for their cookies, oldest first.
+//!
+//! A queue belongs to a cache and a shard of its slots. Its lock is held for a handful of
+//! instructions, once for each sheaf. [`defer::Queue`] says how a sealed sheaf keeps its state
+//! below its sentinel.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use sheaves_percpu::internal::{Cursor, Sheaf};
+use sheaves_rcu::Cookie;
+use sheaves_rcu::defer;
+use sheaves_sys::clock;
+use sheaves_sys::lock::Lock;
+
+use crate::parts::pool::{self, put_empty};
+use crate::parts::shape::Shape;
+
+/// The lowest index of a sentinel.
+const SENTINEL_MIN: usize = defer::STATE_ENTRIES;
+/// The most objects of a sheaf that can be sealed.
+const OBJECTS_MAX: usize = Sheaf::OBJECTS_MAX - SENTINEL_MIN;
+
+/// Bounds of `start_after`. The lower one keeps the waiting objects in a CPU's second-level cache.
+/// The upper one is for expensive grace periods.
+const START_SHEAVES_MIN: u32 = 8;
+const START_SHEAVES_MAX: u32 = 128;
+/// A queue with more sheaves than this passes ready ones to the depot.
+const LONG_SHEAVES: u32 = 2 * START_SHEAVES_MAX;
+/// A queue reports changes of the deferred bytes in steps of at least this.
+const TOLD_BYTES: usize = 512 << 10;
+/// A thread spends about 1/`TIME_SHARE` of its time on grace periods. A grace period without a
+/// membarrier costs 0.1 us alone, and several us where two CPUs contend for its words; a membarrier
+/// costs 0.3 us when no other thread runs, and 10 us when one does. With two threads on two CPUs an
+/// allocation and a deferred free take 6.6 ns with a share of 8, and 4.8 ns with 64.
+const TIME_SHARE: u64 = 64;
+
+/// Memory for another sheaf is out.
+#[derive(Debug)]
+pub(crate) struct NoSheaf;
+
+/// State of the queue right after a sheaf was sealed.
+#[derive(Debug)]
+pub(crate) struct SealedSheaf {
+    pub(crate) cookie: Cookie,
+    pub(crate) objects: usize,
+    /// `sheaves-rcu` was told of it: the caller must call [`defer::after_seal`], without locks.
+    pub(crate) is_told: bool,
+    /// Sheaves of the queue for which no grace period was started, including this one.
+    pub(crate) unstarted: u32,
+    /// The queue is longer than [`LONG_SHEAVES`].
+    pub(crate) is_long: bool,
+}
+
+/// What the lock guards.
+#[derive(Debug)]
+pub(crate) struct Sealed {
+    sheaves: defer::Queue,
+    /// Cookie of the youngest sheaf, and how many sheaves at the end of the queue carry it. For the
+    /// others a grace period has begun.
+    cookie: u64,
+    unstarted: u32,
+    /// A sheaf that is not sealed yet.
+    open: defer::Open,
+    /// Bytes and objects that were sealed, less those reclaimed, not yet reported to `sheaves-rcu`.
+    /// They are reported in large steps, since all CPUs share the words that a report writes.
+    untold_bytes: isize,
+    untold_objects: isize,
+}
+
+/// A shard's queue, on cache lines of its own.
+#[repr(align(128))]
+#[derive(Debug)]
+pub(crate) struct Queue {
+    pub(crate) sealed: Lock<Sealed>,
+    /// Number of unstarted sheaves after which this queue starts a grace period; 0 stands for
+    /// [`START_SHEAVES_MIN`].
+    start_after: AtomicU32,
+    /// When this queue last started one, in ns of the fine clock.
+    started_ns: AtomicU64,
+    /// Sheaves in the queue; changes under the lock.
+    sheaves: AtomicU32,
+    /// Objects in the queue and in the open sheaf; changes under the lock.
+    objects: AtomicU32,
+}
+
+impl Sealed {
+    /// Counts objects that entered, or left if negative; true if that was reported to
+    /// `sheaves-rcu`.
+    fn tell(&mut self, objects: isize, stride: usize) -> bool {
+        self.untold_objects += objects;
+        self.untold_bytes += objects * stride as isize;
+        let is_much = self.untold_bytes.unsigned_abs() >= TOLD_BYTES;
+        if is_much {
+            self.tell_all();
+        }
+        is_much
+    }
+
+    /// Reports all changes so far to `sheaves-rcu`.
+    pub(crate) fn tell_all(&mut self) {
+        let objects = core::mem::take(&mut self.untold_objects);
+        let bytes = core::mem::take(&mut self.untold_bytes);
+        if bytes > 0 {
+            defer::note_sealed(objects.unsigned_abs(), bytes.unsigned_abs());
+        } else {
+            defer::note_reclaimed(objects.unsigned_abs(), bytes.unsigned_abs());
+        }
+    }
+}
+
+/// Makes a sheaf that the caller owns an empty one to defer objects with.
+pub(crate) fn format(shape: &Shape, sheaf: Sheaf) -> Cursor {
+    pool::format(sheaf, shape.sheaf_objects.min(OBJECTS_MAX))
+}
+
+impl Queue {
+    pub(crate) const fn new() -> Queue {
+        let sealed = Sealed {
+            sheaves: defer::Queue::new(),
+            cookie: 0,
+            unstarted: 0,
+            open: defer::Open::NONE,
+            untold_bytes: 0,
+            untold_objects: 0,
+        };
+        Queue {
+            sealed: Lock::new(sealed),
+            start_after: AtomicU32::new(0),
+            started_ns: AtomicU64::new(0),
+            sheaves: AtomicU32::new(0),
+            objects: AtomicU32::new(0),
+        }
+    }
+
+    /// Seals a sheaf that the caller owns. `None` when it is empty; then it is in the pool.
+    pub(crate) fn seal(&self, shape: &Shape, cursor: Cursor) -> Option<SealedSheaf> {
+        if cursor.is_empty() {
+            put_empty(cursor.sheaf());
+            return None;
+        }
+        Some(self.seal_taken(shape, &mut self.sealed.lock(), cursor))
+    }
+
+    /// [`Queue::seal`] of a sheaf that is not empty, under the lock.
+    pub(crate) fn seal_taken(
+        &self,
+        shape: &Shape,
+        sealed: &mut Sealed,
+        cursor: Cursor,
+    ) -> SealedSheaf {
+        debug_assert!(cursor.sheaf().sentinel() >= SENTINEL_MIN);
+        // Relaxed: changes under the lock.
+        self.objects.fetch_add(cursor.fill() as u32, Ordering::Relaxed);
+        self.append(shape, sealed, cursor)
+    }
+
+    /// Puts an object into the open sheaf, and seals the sheaf when it is full. `empty` provides a
+    /// sheaf where there is none; it is called without the lock.
+    pub(crate) fn push_open(
+        &self,
+        shape: &Shape,
+        object: usize,
+        mut empty: impl FnMut() -> Option<Sheaf>,
+    ) -> Result<Option<SealedSheaf>, NoSheaf> {
+        let mut sealed = self.sealed.lock();
+        while !sealed.open.cursor().is_sheaf() {
+            // When memory is out this flushes objects of the cache, which takes the cache's lock.
+            drop(sealed);
+            let sheaf = empty().ok_or(NoSheaf)?;
+            sealed = self.sealed.lock();
+            if sealed.open.cursor().is_sheaf() {
+                put_empty(sheaf);
+            } else {
+                sealed.open.set(format(shape, sheaf));
+            }
+        }
+        // SAFETY: the lock's holder owns the open sheaf, which is not full.
+        let pushed = unsafe { sealed.open.cursor().push(object) };
+        sealed.open.set(pushed);
+        // Relaxed: changes under the lock.
+        self.objects.fetch_add(1, Ordering::Relaxed);
+        if !sealed.open.cursor().is_full() {
+            return Ok(None);
+        }
+        Ok(Some(self.append_open(shape, &mut sealed)))
+    }
+
+    pub(crate) fn seal_open(&self, shape: &Shape) -> Option<SealedSheaf> {
+        let mut sealed = self.sealed.lock();
+        if !sealed.open.cursor().is_sheaf() {
+            return None;
+        }
+        Some(self.append_open(shape, &mut sealed))
+    }
+
+    /// Seals the open sheaf, which exists.
+    fn append_open(&self, shape: &Shape, sealed: &mut Sealed) -> SealedSheaf {
+        let cursor = sealed.open.take();
+        self.append(shape, sealed, cursor)
+    }
+
+    /// Stamps a sheaf and appends it. Cookies are taken under the lock, so they ascend.
+    fn append(&self, shape: &Shape, sealed: &mut Sealed, cursor: Cursor) -> SealedSheaf {
+        // SAFETY: the caller owns the sheaf, whose memory is never unmapped.
+        let cookie = unsafe { sealed.sheaves.append(cursor.sheaf().sentinel() + 1, cursor) };
+        // Until this thread's next read section, no grace period has to interrupt it. A thread that
+        // seals is in no signal handler, since it takes a lock.
+        sheaves_rcu::enter_idle();
+        if sealed.cookie != cookie.to_bits() {
+            (sealed.cookie, sealed.unstarted) = (cookie.to_bits(), 0);
+        }
+        sealed.unstarted += 1;
+        let (unstarted, objects) = (sealed.unstarted, cursor.fill());
+        let is_told = sealed.tell(objects as isize, shape.stride);
+        // Relaxed: changes under the lock.
+        let sheaves = self.sheaves.fetch_add(1, Ordering::Relaxed) + 1;
+        SealedSheaf { cookie, objects, is_told, unstarted, is_long: sheaves > LONG_SHEAVES }
+    }
+
+    /// Takes the oldest sheaf if its cookie has passed; returns its cursor.
+    pub(crate) fn take_ready(&self, shape: &Shape) -> Option<Cursor> {
+        // Relaxed: a hint that spares the lock.
+        if self.sheaves.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let mut sealed = self.sealed.lock();
+        let cookie = sealed.sheaves.oldest()?.cookie();
+        if !cookie.has_passed() {
+            drop(sealed);
+            // A grace period that waits for the fences of other threads ends here, if all have run
+            // theirs.
+            if !cookie.poll() {
+                return None;
+            }
+            sealed = self.sealed.lock();
+        }
+        let cursor = sealed.sheaves.ready()?.cursor();
+        sealed.sheaves.remove_oldest();
+        let objects = cursor.fill();
+        // Relaxed, both: change under the lock.
+        self.sheaves.fetch_sub(1, Ordering::Relaxed);
+        self.objects.fetch_sub(objects as u32, Ordering::Relaxed);
+        sealed.tell(-(objects as isize), shape.stride);
+        drop(sealed);
+        Some(cursor)
+    }
+
+    /// True when `unstarted` sheaves are enough to start a grace period. Under pressure fewer are.
+    pub(crate) fn is_time(&self, unstarted: u32, is_pressed: bool) -> bool {
+        let enough = self.start_after();
+        unstarted >= if is_pressed { enough / 4 } else { enough }
+    }
+
+    /// Starts a grace period, and adjusts `start_after` by its cost.
+    pub(crate) fn start(&self, cookie: Cookie) {
+        let began_ns = clock::fine_ns();
+        if cookie.start_quietly(false) {
+            defer::request_fence();
+        }
+        let took_ns = clock::fine_ns().saturating_sub(began_ns);
+        // Relaxed, all: hints.
+        let since_ns = began_ns.saturating_sub(self.started_ns.swap(began_ns, Ordering::Relaxed));
+        let enough = self.start_after();
+        let wanted = if took_ns * TIME_SHARE > since_ns {
+            (enough * 2).min(START_SHEAVES_MAX)
+        } else if took_ns * TIME_SHARE * 4 < since_ns {
+            (enough / 2).max(START_SHEAVES_MIN)
+        } else {
+            return;
+        };
+        self.start_after.store(wanted, Ordering::Relaxed);
+    }
+
+    fn start_after(&self) -> u32 {
+        // Relaxed: a hint.
+        self.start_after.load(Ordering::Relaxed).max(START_SHEAVES_MIN)
+    }
+
+    /// Objects in the queue and in the open sheaf. For statistics.
+    pub(crate) fn objects(&self) -> usize {
+        // Relaxed: statistics.
+        self.objects.load(Ordering::Relaxed) as usize
+    }
+}

@@ -1,0 +1,425 @@
+//! The depot: a cache's stack of full sheaves, bounded by bytes. Bonwick's magazine layer has the
+//! same (Bonwick, Adams, "Magazines and Vmem", 2001).
+//!
+//! The depot has a few shards, chosen by slot. So a sheaf that a CPU puts there tends to come back
+//! to this CPU rather than to another one, in whose caches its objects would be cold. A slot whose
+//! shard is empty searches the others.
+//!
+//! The limit is a number of bytes. A refill from slabs soon after a flush to slabs shows that a
+//! larger depot would have saved both, and raises the limit. A flush halves the limit, down to its
+//! initial value, if it has not changed in this second.
+//!
+//! The depot also sizes the sheaves of its cache: short ones keep the working set small, long ones
+//! make exchanges of a slot's main sheaf rare. A cache of large objects that is used rarely has no
+//! sheaves: what is freed goes back to its slab, and the empty slab serves other caches.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use sheaves_percpu::internal::{Cursor, Sheaf};
+use sheaves_percpu::slot_count;
+use sheaves_sys::clock;
+
+use crate::parts::pool::{self, SHARDS, SheafStack, shard_here};
+use crate::parts::shape::Shape;
+use crate::space::{chunk, limit};
+
+/// Initial limit of a cache, in bytes of objects.
+const BYTES_MIN: usize = 1 << 20;
+/// The limit is never raised above this, in bytes of objects.
+const BYTES_MAX: usize = 1 << 30;
+/// A shard's limit is at least this many sheaves, unless objects are alone in their slabs.
+const SHEAVES_MIN: usize = 4;
+/// A keeper is to look at a shard with as many bytes of objects.
+const UNUSED_BYTES: usize = 64 << 10;
+/// Time between two halvings: 1 << this, in ms.
+const DECAY_SHIFT: u32 = 10;
+/// A refill this long after an overflow raises no limit: for such a time other caches can use the
+/// memory.
+const SOON_MS: u32 = 256;
+/// After this many exchanges of main sheaves the size of new sheaves is adjusted.
+const EXCHANGES: u32 = 32;
+/// A shorter time for [`EXCHANGES`] doubles the size (the clock's own step is 1 to 10 ms): 4,000
+/// exchanges a second.
+const EXCHANGES_SHORT_MS: u32 = 8;
+/// A longer time for [`EXCHANGES`] halves the size.
+const EXCHANGES_LONG_MS: u32 = 512;
+
+/// A number that guides decisions. Being off by a few sheaves is harmless.
+#[derive(Debug)]
+struct Hint(AtomicU32);
+
+// It orders nothing: the stacks order the sheaves.
+impl Hint {
+    const fn new() -> Hint {
+        Hint(AtomicU32::new(0))
+    }
+
+    fn get(&self) -> u32 {
+        // Relaxed: a hint.
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, value: u32) {
+        // Relaxed: a hint.
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    fn swap(&self, value: u32) -> u32 {
+        // Relaxed: a hint.
+        self.0.swap(value, Ordering::Relaxed)
+    }
+
+    fn add(&self, value: u32) -> u32 {
+        // Relaxed: a hint.
+        self.0.fetch_add(value, Ordering::Relaxed)
+    }
+
+    fn sub(&self, value: u32) {
+        // Relaxed: a hint.
+        self.0.fetch_sub(value, Ordering::Relaxed);
+    }
+
+    /// [`Hint::sub`], down to 0.
+    fn sub_to_zero(&self, value: u32) {
+        let less = |before: u32| Some(before.saturating_sub(value));
+        // Relaxed, both: a hint.
+        let _before = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+}
+
+/// The depot of a cache.
+#[derive(Debug)]
+pub(crate) struct Depot {
+    /// The most objects in the depot; above it, sheaves are flushed to slabs.
+    limit: Hint,
+    /// Objects of sheaves that were flushed since the limit was last raised.
+    overflows: Hint,
+    /// When the last of them was flushed.
+    overflowed_ms: Hint,
+    /// Capacity of new sheaves in objects; 0 where slots get none.
+    sheaf_objects: Hint,
+    /// Objects that are not in slabs: in use, in sheaves, or deferred.
+    outside: Hint,
+    /// When the limit was last raised or lowered: the ms, shifted by [`DECAY_SHIFT`].
+    decayed: Hint,
+    /// Counts refills and exchanges, as the keeper saw it at its last look.
+    uses_seen: Hint,
+    shards: [Shard; SHARDS],
+}
+
+/// A shard of a cache's depot, on cache lines of its own.
+#[repr(align(128))]
+#[derive(Debug)]
+struct Shard {
+    full: SheafStack,
+    /// Objects in the full sheaves; raised before the push and lowered after the pop.
+    objects: Hint,
+    /// The fewest of them since the last look of the keeper.
+    objects_min: Hint,
+    /// Exchanges of main sheaves since `exchanges_since_ms`.
+    exchanges: Hint,
+    exchanges_since_ms: Hint,
+    /// Full sheaves taken (about), and flushes to slabs, so far. For statistics.
+    hits: AtomicU64,
+    flushes: AtomicU64,
+}
+
+impl Shard {
+    const fn new() -> Shard {
+        Shard {
+            full: SheafStack::new(),
+            objects: Hint::new(),
+            objects_min: Hint::new(),
+            exchanges: Hint::new(),
+            exchanges_since_ms: Hint::new(),
+            hits: AtomicU64::new(0),
+            flushes: AtomicU64::new(0),
+        }
+    }
+
+    fn take(&self) -> Option<Sheaf> {
+        let sheaf = self.full.pop()?;
+        // To 0: in the child of a fork in a signal handler, `recount` has not counted this sheaf.
+        self.objects.sub_to_zero(sheaf.capacity() as u32);
+        let objects = self.objects.get();
+        if objects < self.objects_min.get() {
+            self.objects_min.set(objects);
+        }
+        // Relaxed, both, and without a locked instruction: statistics, where a lost hit does not
+        // matter.
+        self.hits.store(self.hits.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        Some(sheaf)
+    }
+}
+
+impl Depot {
+    pub(crate) const fn new() -> Depot {
+        Depot {
+            limit: Hint::new(),
+            overflows: Hint::new(),
+            overflowed_ms: Hint::new(),
+            sheaf_objects: Hint::new(),
+            outside: Hint::new(),
+            decayed: Hint::new(),
+            uses_seen: Hint::new(),
+            shards: [const { Shard::new() }; SHARDS],
+        }
+    }
+
+    /// Prepares an empty depot for a new cache.
+    pub(crate) fn reset(&self, shape: &Shape) {
+        self.limit.set(limit_min(shape));
+        self.overflows.set(0);
+        self.sheaf_objects.set(shape.sheaf_objects_min() as u32);
+        self.outside.set(0);
+        for shard in &self.shards {
+            shard.objects_min.set(0);
+            // Exchanges of the cache before do not count: the next adjustment is after a long time.
+            shard.exchanges_since_ms.set(0);
+            // Relaxed, both: statistics.
+            shard.hits.store(0, Ordering::Relaxed);
+            shard.flushes.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Resets the limit, so that a depot that is emptied now stays small.
+    pub(crate) fn reset_limit(&self, shape: &Shape) {
+        self.limit.set(limit_min(shape));
+    }
+
+    /// Takes a full sheaf, from the slot's own shard if possible; returns its cursor.
+    pub(crate) fn take_full(&self) -> Option<Cursor> {
+        let here = shard_here();
+        let sheaf = (0..SHARDS).find_map(|step| self.shards[(here + step) % SHARDS].take())?;
+        Some(sheaf.full())
+    }
+
+    /// Takes over a full sheaf from the caller. False above the limit: then the caller still has
+    /// it, and returns its objects to their slabs.
+    #[must_use]
+    pub(crate) fn put_full(&self, shape: &Shape, cursor: Cursor) -> bool {
+        debug_assert!(cursor.is_full());
+        let shard = &self.shards[shard_here()];
+        let sheaf = cursor.sheaf();
+        let objects = sheaf.capacity() as u32;
+        let before = shard.objects.add(objects);
+        if before < self.limit.get() / SHARDS as u32 && !limit::is_near() {
+            shard.full.push(sheaf);
+            let bytes = before as usize * shape.stride;
+            if bytes >= UNUSED_BYTES {
+                chunk::note_unused(bytes);
+            }
+            return true;
+        }
+        chunk::note_unused(before as usize * shape.stride);
+        shard.objects.sub_to_zero(objects);
+        self.overflows.add(objects);
+        self.decay(shape, clock::coarse_ms() as u32);
+        false
+    }
+
+    /// Counts a flush of objects to slabs.
+    pub(crate) fn count_flush(&self, shape: &Shape, objects: usize) {
+        self.outside.sub(objects as u32);
+        DROP_BYTES.set(DROP_BYTES.get().saturating_add((objects * shape.stride) as u32));
+        // Relaxed: statistics.
+        self.shards[shard_here()].flushes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts objects that a refill has taken from slabs.
+    pub(crate) fn count_refill(&self, shape: &Shape, objects: usize) {
+        self.outside.add(objects as u32);
+        DROP_BYTES.set(DROP_BYTES.get().saturating_sub((objects * shape.stride) as u32));
+    }
+
+    /// Objects in the depot, full sheaves taken from it, and flushes to slabs.
+    pub(crate) fn statistics(&self) -> (usize, u64, u64) {
+        self.shards.iter().fold((0, 0, 0), |(objects, hits, flushes), shard| {
+            // Relaxed: statistics.
+            let counts = [&shard.hits, &shard.flushes].map(|count| count.load(Ordering::Relaxed));
+            (objects + shard.objects.get() as usize, hits + counts[0], flushes + counts[1])
+        })
+    }
+
+    /// Raises the limit if the depot has overflowed a short time ago. Called at every refill from
+    /// slabs.
+    pub(crate) fn missed(&self, shape: &Shape) {
+        if self.overflows.get() == 0 {
+            return;
+        }
+        let (overflows, now_ms) = (self.overflows.swap(0), clock::coarse_ms() as u32);
+        if now_ms.wrapping_sub(self.overflowed_ms.get()) > SOON_MS {
+            return;
+        }
+        let limit = self.limit.get();
+        let raised = limit.saturating_add(overflows.max(limit));
+        self.limit.set(raised.min(objects_for(shape, BYTES_MAX)));
+        self.decayed.set(now_ms >> DECAY_SHIFT);
+    }
+
+    /// Notes an overflow, and halves the limit if it was neither raised nor halved in this second.
+    fn decay(&self, shape: &Shape, now_ms: u32) {
+        self.overflowed_ms.set(now_ms);
+        let now = now_ms >> DECAY_SHIFT;
+        if self.decayed.swap(now) != now {
+            self.halve(shape);
+        }
+    }
+
+    fn halve(&self, shape: &Shape) {
+        let limit = self.limit.get();
+        // It may be below the least since `restrict`.
+        self.limit.set(limit.min((limit / 2).max(limit_min(shape))));
+    }
+
+    /// For the keeper: the objects that were in the depot at all times since the last look. Halves
+    /// the limit if there are any.
+    pub(crate) fn age(&self, shape: &Shape) -> usize {
+        let age = |shard: &Shard| shard.objects_min.swap(shard.objects.get()) as usize;
+        let unused = self.shards.iter().map(age).sum();
+        if unused > 0 {
+            self.halve(shape);
+        }
+        unused
+    }
+
+    /// Number of objects in it.
+    pub(crate) fn objects(&self) -> usize {
+        self.shards.iter().map(|shard| shard.objects.get() as usize).sum()
+    }
+
+    /// In the child of a fork: another thread may have counted a sheaf that it did not put.
+    pub(crate) fn recount(&self) {
+        for shard in &self.shards {
+            let kept = SheafStack::new();
+            let mut objects = 0;
+            while let Some(sheaf) = shard.full.pop() {
+                objects += sheaf.capacity() as u32;
+                kept.push(sheaf);
+            }
+            while let Some(sheaf) = kept.pop() {
+                shard.full.push(sheaf);
+            }
+            shard.objects.set(objects);
+        }
+    }
+
+    /// For the keeper: true if sheaves were exchanged or refilled since the last look.
+    pub(crate) fn was_used(&self, refills: u64) -> bool {
+        let exchanges = self.shards.iter().map(|shard| shard.exchanges.get()).sum::<u32>();
+        let uses = exchanges.wrapping_add((refills as u32).wrapping_mul(SHARDS as u32 * EXCHANGES));
+        self.uses_seen.swap(uses) != uses
+    }
+
+    /// New sheaves are as small as those of a new cache.
+    pub(crate) fn shrink_sheaves(&self, shape: &Shape) {
+        self.sheaf_objects.set(shape.sheaf_objects_min() as u32);
+    }
+
+    /// Restricts what the depot and new sheaves may hold to a share of what is in use.
+    pub(crate) fn restrict(&self, shape: &Shape) {
+        self.limit.set(self.limit.get().min(self.in_use() / 4));
+        self.shrink_sheaves(shape);
+    }
+
+    /// An empty sheaf for this cache; its cursor, on the sentinel. `None` when memory is out, or
+    /// when slots get no sheaves.
+    pub(crate) fn empty_sheaf(&self) -> Option<Cursor> {
+        match self.sheaf_objects.get() as usize {
+            0 => None,
+            objects => Some(pool::format(pool::take_empty()?, objects)),
+        }
+    }
+
+    /// Objects of a new sheaf.
+    pub(crate) fn sheaf_objects(&self) -> usize {
+        self.sheaf_objects.get() as usize
+    }
+
+    /// How many slabs without allocated objects the cache keeps.
+    pub(crate) fn empty_slabs_kept(&self) -> u32 {
+        self.sheaf_objects.get().min(1)
+    }
+
+    /// Counts an exchange of a slot's main sheaf, and sizes new sheaves by the rate of exchanges.
+    pub(crate) fn count_exchange(&self, shape: &Shape) {
+        let shard = &self.shards[shard_here()];
+        // Without a locked instruction: a lost exchange does not matter.
+        let exchanges = shard.exchanges.get() + 1;
+        shard.exchanges.set(exchanges % EXCHANGES);
+        if exchanges == EXCHANGES {
+            self.size_sheaves(shape, shard);
+        }
+    }
+
+    /// Objects in use, in slots, or deferred.
+    pub(crate) fn in_use(&self) -> u32 {
+        let in_depot = self.shards.iter().map(|shard| shard.objects.get()).sum();
+        self.outside.get().saturating_sub(in_depot)
+    }
+
+    /// Doubles the size of new sheaves if the last [`EXCHANGES`] took a short time, halves it if
+    /// they took a long time. The size grows only until the two sheaves of all slots hold as many
+    /// objects as are in use.
+    #[cold]
+    fn size_sheaves(&self, shape: &Shape, shard: &Shard) {
+        let now_ms = clock::coarse_ms();
+        chunk::note_use(now_ms);
+        let now = now_ms as u32;
+        let took_ms = now.wrapping_sub(shard.exchanges_since_ms.swap(now));
+        let objects = self.sheaf_objects.get();
+        let wanted = match took_ms {
+            0..=EXCHANGES_SHORT_MS => {
+                let share = (self.in_use() / (2 * slot_count() as u32)).max(1);
+                objects.max(share.min(objects * 2 + 1))
+            }
+            EXCHANGES_LONG_MS.. => objects / 2,
+            _ => return,
+        };
+        let bounds = (shape.sheaf_objects_min() as u32, shape.sheaf_objects as u32);
+        self.sheaf_objects.set(wanted.clamp(bounds.0, bounds.1));
+    }
+
+    /// Gives an empty sheaf, which the caller owns, the size of new ones. Returns the cursor, or
+    /// VACANT when slots get no sheaves.
+    pub(crate) fn refit(&self, empty: Cursor) -> Cursor {
+        debug_assert!(empty.is_empty());
+        match self.sheaf_objects.get() as usize {
+            0 => {
+                pool::put_empty(empty.sheaf());
+                Cursor::VACANT
+            }
+            objects if objects == empty.sheaf().capacity() => empty,
+            objects => pool::format(empty.sheaf(), objects),
+        }
+    }
+}
+
+/// By how much all that is outside slabs, in bytes, is below the most that it was since the last
+/// [`begin_drop`]. Without a locked instruction: it may be off by some sheaves.
+static DROP_BYTES: Hint = Hint::new();
+
+/// See [`DROP_BYTES`].
+#[inline]
+pub(crate) fn drop_bytes() -> usize {
+    DROP_BYTES.get() as usize
+}
+
+/// From here on a drop is measured anew.
+pub(crate) fn begin_drop() {
+    DROP_BYTES.set(0);
+}
+
+fn objects_for(shape: &Shape, bytes: usize) -> u32 {
+    let sheaves = if shape.is_alone() { 0 } else { SHARDS * SHEAVES_MIN };
+    (bytes / shape.stride).max(sheaves * shape.sheaf_objects) as u32
+}
+
+/// Initial limit of a cache, in objects.
+fn limit_min(shape: &Shape) -> u32 {
+    objects_for(shape, BYTES_MIN)
+}
+
+#[cfg(test)]
+#[path = "../../tests/unit/depot.rs"]
+mod tests;

@@ -1,0 +1,221 @@
+//! The lists of a cache's slabs, by fill: each slab is on one of them.
+//!
+//! List 0 holds the fullest slabs that have free objects, list 6 the emptiest that are in use, list
+//! 7 those without allocated objects, and list 8 those without free objects. Refills take from the
+//! lowest list, so that sparse slabs can become empty. List 9 holds the watched slabs whose
+//! objects are taken for samples only. A watched slab without allocated objects becomes an ordinary
+//! one.
+//!
+//! Flushes do not move slabs between lists, since they hold no lock. A refill that finds a slab on
+//! the wrong list moves it. A thread that flushes objects into a slab without free objects, or the
+//! last allocated ones into any slab, moves that slab afterwards. In a child of a fork that thread
+//! may be missing: then all slabs are checked once, see [`SlabLists::sort`].
+//!
+//! Everything here happens under the cache's lock.
+
+use core::sync::atomic::Ordering;
+
+use sheaves_rcu::Cookie;
+
+use crate::parts::shape::Shape;
+use crate::space::granule::Granule;
+use crate::space::slab::{self, Slab, UNLISTED};
+
+/// The list of slabs without allocated objects; those below it are of slabs in use.
+const EMPTY: usize = 7;
+/// The list of slabs without free objects.
+const FULL: usize = EMPTY + 1;
+/// The list of watched slabs.
+const WATCHED: usize = FULL + 1;
+/// A search for a free object among the watched slabs looks at this many.
+const WATCHED_LOOKED_AT: usize = 8;
+
+/// Counts of a cache's slabs.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counts {
+    /// Slabs that exist.
+    pub(crate) slabs: u32,
+    /// Slabs on the list of empty ones.
+    pub(crate) empty: u32,
+    /// Refills, slabs created and slabs released so far.
+    pub(crate) refills: u64,
+    pub(crate) slabs_made: u64,
+    pub(crate) slabs_released: u64,
+}
+
+/// State under the cache's lock.
+#[derive(Debug)]
+pub(crate) struct SlabLists {
+    /// First slab of each list, as granule number + 1, or 0.
+    heads: [u32; WATCHED + 1],
+    pub(crate) counts: Counts,
+    /// Threads that would have moved slabs may be gone: then [`SlabLists::sort`] moves them.
+    pub(crate) is_unsorted: bool,
+}
+
+impl SlabLists {
+    pub(crate) const fn new() -> SlabLists {
+        let counts = Counts { slabs: 0, empty: 0, refills: 0, slabs_made: 0, slabs_released: 0 };
+        SlabLists { heads: [0; WATCHED + 1], counts, is_unsorted: false }
+    }
+
+    /// The slabs of a list. A slab may be moved once the iterator has returned it.
+    fn on_list(&self, list: usize) -> impl Iterator<Item = (Granule, &'static Slab)> + use<> {
+        let mut next = self.heads[list];
+        core::iter::from_fn(move || {
+            let granule = Granule(next.checked_sub(1)?);
+            let slab = slab::header(granule);
+            // Relaxed: under the cache's lock.
+            next = slab.next.load(Ordering::Relaxed);
+            Some((granule, slab))
+        })
+    }
+
+    /// Moves every slab that is on a wrong list, if there may be one.
+    pub(crate) fn sort(&mut self, shape: &Shape) {
+        if !core::mem::take(&mut self.is_unsorted) {
+            return;
+        }
+        for list in 0..self.heads.len() {
+            for (granule, slab) in self.on_list(list) {
+                if right_list(slab, shape) != list {
+                    self.move_slab(granule, shape);
+                }
+            }
+        }
+    }
+
+    /// The fullest slab that has a free object, or `None`.
+    pub(crate) fn fullest(&mut self, shape: &Shape) -> Option<Granule> {
+        self.fullest_known(shape).or_else(|| {
+            self.sort(shape);
+            self.fullest_known(shape)
+        })
+    }
+
+    fn fullest_known(&mut self, shape: &Shape) -> Option<Granule> {
+        let mut list = 0;
+        while list <= EMPTY {
+            let Some((granule, slab)) = self.on_list(list).next() else {
+                list += 1;
+                continue;
+            };
+            if right_list(slab, shape) <= list {
+                return Some(granule);
+            }
+            self.move_slab(granule, shape);
+        }
+        None
+    }
+
+    /// A watched slab that has a free object; made of one without allocated objects, if necessary
+    /// and possible.
+    pub(crate) fn watched(&mut self, shape: &Shape) -> Option<Granule> {
+        // Relaxed: a hint; the slab's count only grows while the lock is held.
+        let has_free = |slab: &Slab| slab.free.load(Ordering::Relaxed) != 0;
+        let mut known = self.on_list(WATCHED).take(WATCHED_LOOKED_AT);
+        if let Some((granule, _)) = known.find(|(_, slab)| has_free(slab)) {
+            return Some(granule);
+        }
+        let (granule, _) = self.on_list(EMPTY).next()?;
+        self.unlist(granule);
+        slab::watch(granule, shape.granules);
+        Some(granule)
+    }
+
+    /// Moves a slab to its right list.
+    pub(crate) fn move_slab(&mut self, granule: Granule, shape: &Shape) {
+        self.unlist(granule);
+        self.list(granule, shape);
+    }
+
+    /// Puts a slab that is on no list on the right one.
+    pub(crate) fn list(&mut self, granule: Granule, shape: &Shape) {
+        let slab = slab::header(granule);
+        let list = right_list(slab, shape);
+        if list == EMPTY && slab.is_watched() {
+            slab::unwatch(granule, shape.granules);
+        }
+        let head = self.heads[list];
+        // Relaxed, all of this file: under the cache's lock.
+        slab.next.store(head, Ordering::Relaxed);
+        slab.previous.store(0, Ordering::Relaxed);
+        if let Some(number) = head.checked_sub(1) {
+            slab::header(Granule(number)).previous.store(granule.0 + 1, Ordering::Relaxed);
+        }
+        self.heads[list] = granule.0 + 1;
+        slab.list.store(list as u32, Ordering::Relaxed);
+        if list == EMPTY && shape.typesafe {
+            // All its objects were freed before: a reader that still has one is older than this
+            // cookie.
+            slab.cookie.store(Cookie::get().to_bits(), Ordering::Relaxed);
+        }
+        self.counts.empty += u32::from(list == EMPTY);
+    }
+
+    /// Removes a slab from its list.
+    pub(crate) fn unlist(&mut self, granule: Granule) {
+        let slab = slab::header(granule);
+        // Relaxed, all: under the cache's lock.
+        let list = slab.list.swap(UNLISTED, Ordering::Relaxed) as usize;
+        if list == UNLISTED as usize {
+            return;
+        }
+        let next = slab.next.load(Ordering::Relaxed);
+        let previous = slab.previous.load(Ordering::Relaxed);
+        if let Some(number) = next.checked_sub(1) {
+            slab::header(Granule(number)).previous.store(previous, Ordering::Relaxed);
+        }
+        match previous.checked_sub(1) {
+            Some(number) => slab::header(Granule(number)).next.store(next, Ordering::Relaxed),
+            None => self.heads[list] = next,
+        }
+        self.counts.empty -= u32::from(list == EMPTY);
+    }
+
+    /// A slab without allocated objects, if one is known; of a cache with `typesafe_by_rcu`, one
+    /// whose cookie has passed.
+    pub(crate) fn releasable(&self, shape: &Shape) -> Option<Granule> {
+        let is_releasable = |slab: &Slab| {
+            // Relaxed: under the cache's lock.
+            let cookie = Cookie::from_bits(slab.cookie.load(Ordering::Relaxed));
+            !shape.typesafe || cookie.has_passed()
+        };
+        self.on_list(EMPTY).find(|(_, slab)| is_releasable(slab)).map(|(granule, _)| granule)
+    }
+
+    /// Every slab that may have free objects.
+    pub(crate) fn with_free_objects(&self) -> impl Iterator<Item = (Granule, &'static Slab)> {
+        let lists = (0..FULL + usize::from(self.is_unsorted)).chain([WATCHED]);
+        lists.flat_map(|list| self.on_list(list))
+    }
+
+    /// Every slab that has allocated objects, and is not watched for samples.
+    pub(crate) fn with_allocated_objects(&self) -> impl Iterator<Item = (Granule, &'static Slab)> {
+        (0..WATCHED).filter(|list| *list != EMPTY).flat_map(|list| self.on_list(list))
+    }
+
+    /// Sum of the free objects of all slabs.
+    pub(crate) fn free_objects(&self) -> usize {
+        // Relaxed: statistics under the cache's lock; flushes may add meanwhile.
+        self.with_free_objects().map(|(_, slab)| slab.free.load(Ordering::Relaxed) as usize).sum()
+    }
+}
+
+/// The list for a slab by its current fill.
+fn right_list(slab: &Slab, shape: &Shape) -> usize {
+    // Acquire pairs with the Release in `count_put`: a slab that counts as empty is empty.
+    let free = slab.free.load(Ordering::Acquire) as usize;
+    match free {
+        free if free == shape.slab_objects => EMPTY,
+        _ if slab.is_for_samples() => WATCHED,
+        0 => FULL,
+        free => free * EMPTY / shape.slab_objects,
+    }
+}
+
+/// True when a slab is listed as one without free objects. Under the cache's lock.
+pub(crate) fn is_listed_as_full(slab: &Slab) -> bool {
+    // Relaxed: under the cache's lock.
+    slab.list.load(Ordering::Relaxed) as usize == FULL
+}

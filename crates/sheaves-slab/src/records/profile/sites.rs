@@ -1,0 +1,208 @@
+//! Where samples were allocated: *sites*, each a list of return addresses and a cache, with sums
+//! over the samples of the site. Each site is stored once.
+//!
+//! The table has a fixed size; sites are added, and never removed until all are.
+
+use core::ptr::with_exposed_provenance_mut;
+
+use sheaves_sys::map;
+
+use crate::parts::shape::Name;
+
+/// The most addresses of a site.
+pub(crate) const FRAMES_MAX: usize = 64;
+/// Entries of the table, a power of two; three quarters of them are used at most.
+const ENTRIES: usize = 1 << 15;
+/// Room for the addresses of all sites, in words.
+const WORDS: usize = 1 << 20;
+const BYTES: usize = ENTRIES * size_of::<Site>() + WORDS * 8;
+
+/// What is allocated at a site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// A size class of malloc.
+    Malloc = 0,
+    /// A named cache.
+    Cache = 1,
+    /// Blocks with a mapping of their own.
+    Large = 2,
+    /// Per-CPU objects, in all slots together.
+    PerCpu = 3,
+}
+
+/// Objects and bytes that samples stand for, in weights: see [`super::chance`].
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sums {
+    pub(crate) samples: u64,
+    pub(crate) objects: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Sums {
+    pub(crate) fn add(&mut self, weight: u64, bytes: usize) {
+        self.samples += 1;
+        self.objects += weight;
+        self.bytes = self.bytes.wrapping_add(weight.wrapping_mul(bytes as u64));
+    }
+
+    pub(crate) fn subtract(&mut self, weight: u64, bytes: usize) {
+        self.samples -= 1;
+        self.objects -= weight;
+        self.bytes = self.bytes.wrapping_sub(weight.wrapping_mul(bytes as u64));
+    }
+}
+
+/// A site. All zeros where there is none.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Site {
+    hash: u64,
+    /// Index of its first address.
+    first: u32,
+    count: u32,
+    /// Number of the cache; other kinds have none.
+    cache: u16,
+    pub(crate) kind: Kind,
+    /// The addresses are those of the call that deferred the samples.
+    pub(crate) is_deferral: bool,
+    pub(crate) name: Name,
+    /// Samples that are allocated, or deferred.
+    pub(crate) live: Sums,
+    /// All samples that were ever counted here.
+    pub(crate) all: Sums,
+}
+
+/// What makes two sites equal, besides their addresses.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Key {
+    pub(crate) kind: Kind,
+    pub(crate) cache: u16,
+    pub(crate) is_deferral: bool,
+}
+
+/// The table.
+#[derive(Debug)]
+pub(crate) struct Sites {
+    /// Address of the entries, and of the words after them; 0 before the first site.
+    base: usize,
+    count: usize,
+    words_used: usize,
+}
+
+impl Sites {
+    pub(crate) const fn new() -> Sites {
+        Sites { base: 0, count: 0, words_used: 0 }
+    }
+
+    /// Maps the table. False when memory is out.
+    pub(crate) fn map(&mut self) -> bool {
+        if self.base == 0 {
+            self.base = map::anywhere(BYTES).unwrap_or(0);
+        }
+        self.base != 0
+    }
+
+    /// Forgets every site.
+    pub(crate) fn clear(&mut self) {
+        if self.base != 0 {
+            // SAFETY: the table's own mapping; nothing refers to it.
+            unsafe { map::discard(self.base, BYTES) };
+        }
+        (self.count, self.words_used) = (0, 0);
+    }
+
+    pub(crate) fn site(&mut self, index: usize) -> &mut Site {
+        debug_assert!(self.base != 0 && index < ENTRIES);
+        let address = self.base + index * size_of::<Site>();
+        // SAFETY: inside the table's mapping, which `&mut self` owns; zeros are a site.
+        unsafe { &mut *with_exposed_provenance_mut::<Site>(address) }
+    }
+
+    fn words(&mut self, first: usize, count: usize) -> &mut [usize] {
+        debug_assert!(first + count <= WORDS);
+        let address = self.base + ENTRIES * size_of::<Site>() + first * 8;
+        // SAFETY: inside the table's mapping, which `&mut self` owns.
+        unsafe { core::slice::from_raw_parts_mut(with_exposed_provenance_mut(address), count) }
+    }
+
+    /// The site with these addresses, made if it is new; `None` when the table is full.
+    pub(crate) fn find(&mut self, key: Key, name: Name, addresses: &[usize]) -> Option<usize> {
+        let hash = hash(key, addresses);
+        let mut index = hash as usize % ENTRIES;
+        loop {
+            let site = *self.site(index);
+            if site.hash == 0 {
+                break;
+            }
+            let is_equal = site.hash == hash
+                && (site.kind, site.cache) == (key.kind, key.cache)
+                && site.is_deferral == key.is_deferral
+                && self.words(site.first as usize, site.count as usize) == addresses;
+            if is_equal {
+                return Some(index);
+            }
+            index = (index + 1) % ENTRIES;
+        }
+        if self.count >= ENTRIES / 4 * 3 || self.words_used + addresses.len() > WORDS {
+            return None;
+        }
+        let first = self.words_used;
+        self.words(first, addresses.len()).copy_from_slice(addresses);
+        self.words_used += addresses.len();
+        self.count += 1;
+        *self.site(index) = Site {
+            hash,
+            first: first as u32,
+            count: addresses.len() as u32,
+            cache: key.cache,
+            kind: key.kind,
+            is_deferral: key.is_deferral,
+            name,
+            live: Sums::default(),
+            all: Sums::default(),
+        };
+        Some(index)
+    }
+
+    /// The next site from `index` on, its index, and its addresses, which are copied.
+    pub(crate) fn next(
+        &mut self,
+        index: usize,
+        addresses: &mut [usize; FRAMES_MAX],
+    ) -> Option<(usize, Site)> {
+        if self.base == 0 {
+            return None;
+        }
+        let found = (index..ENTRIES).find(|index| self.site(*index).hash != 0)?;
+        let site = *self.site(found);
+        let words = self.words(site.first as usize, site.count as usize);
+        addresses[..words.len()].copy_from_slice(words);
+        Some((found, site))
+    }
+}
+
+impl Site {
+    pub(crate) fn key(&self) -> Key {
+        Key { kind: self.kind, cache: self.cache, is_deferral: self.is_deferral }
+    }
+
+    /// Number of its addresses.
+    pub(crate) fn addresses(&self) -> usize {
+        self.count as usize
+    }
+}
+
+/// Never 0. Multiplies and mixes each word, as splitmix64 does.
+fn hash(key: Key, addresses: &[usize]) -> u64 {
+    let start = (key.kind as u64) << 17 | u64::from(key.is_deferral) << 16 | u64::from(key.cache);
+    let mixed = addresses.iter().fold(start, |hash, word| {
+        let number = (hash ^ *word as u64).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        number ^ (number >> 29)
+    });
+    mixed.wrapping_mul(0x94D0_49BB_1331_11EB) >> 20 | 1 << 63
+}
+
+#[cfg(test)]
+#[path = "../../../tests/unit/profile_sites.rs"]
+mod tests;

@@ -1,0 +1,302 @@
+//! What this layer keeps unused, and how it returns to the kernel by itself.
+//!
+//! | where | is unused when | goes to |
+//! |---|---|---|
+//! | the sheaves of a slot | their cursors are the same at two looks | slabs |
+//! | the depot | the objects were not needed between two looks | slabs |
+//! | empty slabs | nothing was refilled or exchanged between two looks | granules |
+//! | holes in slabs | the slab has as many free objects as at the last look | the kernel |
+//! | free granules | they were free at the last look | the kernel |
+//!
+//! Objects in use do not move, but refills are from the fullest slabs: [`compact`] has a program
+//! that goes on to allocate and free end up with full slabs instead of many sparse ones.
+//!
+//! The looks are those of the reclaimer of `sheaves-rcu`, see [`sheaves_rcu::defer::keep`]. A cache
+//! that is in use pays one refill for each look; one that is not used has nothing after three.
+
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use sheaves_percpu::internal::{Cursor, Word, slots};
+use sheaves_percpu::slot_count;
+use sheaves_rcu::defer::Reach;
+use sheaves_sys::map;
+
+use crate::checked::{drained, quarantine};
+use crate::moves::registry::{self, REGISTRY, if_existing};
+use crate::moves::{flush, refill};
+use crate::parts::pool;
+use crate::space::cache_id::{CACHES_MAX, CacheId};
+use crate::space::chunk;
+use crate::space::granule::{self, Granule};
+use crate::space::slab::{self, Holes};
+use crate::space::window::GRANULE_BYTES;
+
+/// With less left after a look there is no other one: frees keep that small, see `chunk`.
+const LEFT_BYTES_MIN: usize = 1 << 20;
+
+/// One look at everything in reach. True if enough is left that may be unused at the next.
+pub(crate) fn age(reach: Reach) -> bool {
+    let mut left_bytes = age_slots(reach);
+    for number in 0..registry::numbers_used() {
+        let id = CacheId::new(number as u16);
+        age_depot(id);
+        left_bytes += if_existing(id, |id| quarantine::age(id, reach)).unwrap_or(0);
+        left_bytes += if_existing(id, age_slabs).unwrap_or(0);
+    }
+    refill::arm_reclaimer_if_pending();
+    left_bytes += age_holes();
+    left_bytes += chunk::age();
+    let is_left = left_bytes >= LEFT_BYTES_MIN;
+    if !is_left {
+        pool::trim();
+    }
+    is_left
+}
+
+/// Caches whose words are drained together.
+const BATCH: usize = 32;
+
+/// Flushes the sheaves of slots whose cursors have not changed since the last look; returns the
+/// bytes of the others. May interrupt the CPUs that run this process once for [`BATCH`] caches, if
+/// there are such sheaves.
+fn age_slots(reach: Reach) -> usize {
+    let Some(seen) = Seen::get() else { return 0 };
+    let mut left_bytes = 0;
+    each_batch(|ids, words| {
+        let mut any_idle = false;
+        slots::observe(words, &mut |index, slot, cursor| {
+            let is_idle = seen.note(words[index], slot, cursor);
+            any_idle |= is_idle;
+            left_bytes += if is_idle { 0 } else { cursor.fill() * ids[index / 2].shape().stride };
+        });
+        if any_idle {
+            flush_where(ids, words, reach, &|index, slot, cursor| {
+                seen.is_idle(words[index], slot, cursor)
+            });
+        }
+    });
+    left_bytes
+}
+
+/// Flushes the sheaves of the slots in reach.
+pub(crate) fn flush_slots(reach: Reach) {
+    each_batch(|ids, words| flush_where(ids, words, reach, &|_, _, _| true));
+}
+
+/// A cache with less free memory in its slabs is not sparse.
+const SPARSE_BYTES_MIN: usize = 1 << 20;
+
+/// So often caches are compacted, until the free memory in their slabs has changed. Not for ever:
+/// what a program keeps may be everywhere.
+const ROUNDS: usize = 100;
+
+/// Flushes the sheaves of sparse caches: those in whose slabs most objects are free. While a
+/// program replaces objects, those in sheaves go round and keep sparse slabs in use. After a flush,
+/// refills are from the fullest slabs, and others become empty as their objects are freed. True if
+/// it is to be called again soon.
+pub(crate) fn compact() -> bool {
+    static FREE_BYTES: AtomicUsize = AtomicUsize::new(0);
+    static ROUND: AtomicUsize = AtomicUsize::new(0);
+    let mut free_bytes = 0;
+    each_batch(|ids, words| {
+        let mut is_sparse = [false; BATCH];
+        for (id, is_sparse) in ids.iter().zip(&mut is_sparse) {
+            let bytes = free_bytes_if_sparse(*id);
+            *is_sparse = bytes != 0;
+            free_bytes += bytes;
+        }
+        if is_sparse.contains(&true) {
+            flush_where(ids, words, Reach::Interrupts, &|index, _, _| is_sparse[index / 2]);
+        }
+    });
+    // Relaxed, all: the keeper's own.
+    let before = FREE_BYTES.load(Ordering::Relaxed);
+    if free_bytes.abs_diff(before) > before / 8 {
+        FREE_BYTES.store(free_bytes, Ordering::Relaxed);
+        ROUND.store(0, Ordering::Relaxed);
+    }
+    free_bytes != 0 && ROUND.fetch_add(1, Ordering::Relaxed) < ROUNDS
+}
+
+/// Bytes of free objects in the slabs of a cache, 0 if it is not sparse.
+fn free_bytes_if_sparse(id: CacheId) -> usize {
+    let shape = id.shape();
+    let counts = id.descriptor().slabs.lock().counts;
+    let objects = (counts.slabs - counts.empty) as usize * shape.slab_objects;
+    let free = objects.saturating_sub(id.descriptor().depot.in_use() as usize);
+    let is_sparse = free > objects / 2 && free * shape.stride >= SPARSE_BYTES_MIN;
+    if is_sparse && !shape.hardened { free * shape.stride } else { 0 }
+}
+
+/// Flushes the sheaves in these words for which `is_wanted` is true of the word's index, the slot,
+/// and the cursor. Under the registry lock.
+fn flush_where(
+    ids: &[CacheId],
+    words: &[Word],
+    reach: Reach,
+    is_wanted: &dyn Fn(usize, usize, Cursor) -> bool,
+) {
+    // See `quarantine`.
+    let _section = sheaves_rcu::read();
+    let (taken, _is_complete) = slots::take_where(words, reach, is_wanted);
+    for (index, cursor) in taken {
+        drained::put_away(ids[index / 2], words[index], cursor);
+    }
+}
+
+/// Calls `visit` with the caches that exist and two words of each, [`BATCH`] caches at a time.
+/// Under the registry lock: no cache is destroyed meanwhile.
+fn each_batch(mut visit: impl FnMut(&[CacheId], &[Word])) {
+    let numbers = registry::numbers_used();
+    for first in (0..numbers).step_by(BATCH) {
+        let registry = REGISTRY.lock();
+        let mut ids = [CacheId::new(0); BATCH];
+        let mut words = [Word::new(0); 2 * BATCH];
+        let mut count = 0;
+        for number in first..numbers.min(first + BATCH) {
+            let id = CacheId::new(number as u16);
+            if registry.has(id) && !id.shape().debug {
+                ids[count] = id;
+                words[2 * count..2 * count + 2].copy_from_slice(&id.words());
+                count += 1;
+            }
+        }
+        visit(&ids[..count], &words[..2 * count]);
+    }
+}
+
+/// The cursors of all words in all slots at the last look, and whether they were the same before.
+#[derive(Clone, Copy)]
+struct Seen(usize);
+
+impl Seen {
+    /// `None` when memory is out: then nothing is idle.
+    fn get() -> Option<Seen> {
+        static BASE: AtomicUsize = AtomicUsize::new(0);
+        // Relaxed, both: the keeper's own; its mapping is zeroed.
+        let base = BASE.load(Ordering::Relaxed);
+        if base != 0 {
+            return Some(Seen(base));
+        }
+        let base = map::anywhere(CACHES_MAX * 2 * slot_count() * 8)?;
+        BASE.store(base, Ordering::Relaxed);
+        Some(Seen(base))
+    }
+
+    fn entry(self, word: Word, slot: usize) -> &'static AtomicU64 {
+        let address = self.0 + (word.offset() / 8 * slot_count() + slot) * 8;
+        // SAFETY: the mapping has an entry for each word of a cache in each slot.
+        unsafe { &*core::ptr::with_exposed_provenance::<AtomicU64>(address) }
+    }
+
+    /// Notes a cursor; true if it is the one of the last look. Bit 0 of an entry notes that.
+    fn note(self, word: Word, slot: usize, cursor: Cursor) -> bool {
+        let (entry, bits) = (self.entry(word, slot), cursor.bits() as u64);
+        // Relaxed, both: the keeper's own.
+        let is_idle = entry.load(Ordering::Relaxed) & !1 == bits;
+        entry.store(bits | u64::from(is_idle), Ordering::Relaxed);
+        is_idle
+    }
+
+    fn is_idle(self, word: Word, slot: usize, cursor: Cursor) -> bool {
+        // Relaxed: the keeper's own.
+        self.entry(word, slot).load(Ordering::Relaxed) == cursor.bits() as u64 | 1
+    }
+}
+
+/// Sheaves that are flushed at one hold of the registry lock.
+const SHEAVES: usize = 64;
+
+/// Flushes what the depot did not need since the last look.
+fn age_depot(id: CacheId) {
+    let age = |id: CacheId| id.descriptor().depot.age(id.shape());
+    flush_depot(id, if_existing(id, age).unwrap_or(0));
+}
+
+/// Flushes sheaves of the depot with at least `surplus` objects, as far as there are any.
+pub(crate) fn flush_depot(id: CacheId, mut surplus: usize) {
+    while surplus > 0 {
+        let flush = |id: CacheId| {
+            let sheaves = core::iter::from_fn(|| id.take_full()).take(SHEAVES);
+            let objects = sheaves.map(|cursor| {
+                let count = cursor.fill();
+                flush::flush_sheaf(id, cursor);
+                count
+            });
+            objects.sum::<usize>()
+        };
+        match if_existing(id, flush) {
+            None | Some(0) => return,
+            Some(count) => surplus = surplus.saturating_sub(count),
+        }
+    }
+}
+
+/// Releases the empty slabs of a cache that was not used since the last look. Returns the bytes
+/// that are left in empty slabs and in the depot.
+fn age_slabs(id: CacheId) -> usize {
+    let (depot, shape) = (&id.descriptor().depot, id.shape());
+    let mut slabs = id.descriptor().slabs.lock();
+    let is_used = depot.was_used(slabs.counts.refills);
+    let mut is_done = true;
+    if !is_used {
+        depot.shrink_sheaves(shape);
+        is_done = refill::release_empty(id, &mut slabs, 0);
+    }
+    let slab_bytes = slabs.counts.empty as usize * shape.granules * GRANULE_BYTES;
+    drop(slabs);
+    if !is_done {
+        refill::arm_reclaimer();
+    }
+    slab_bytes + depot.objects() * shape.stride
+}
+
+/// Discards the holes of slabs that have as many free objects as at the last look. Returns the
+/// bytes of free objects in the others.
+fn age_holes() -> usize {
+    let mut left_bytes = 0;
+    for granule in granule::all() {
+        if granule.owner() == 0 {
+            continue;
+        }
+        match slab::header(granule).look_at_holes() {
+            Holes::Known => {}
+            Holes::New => left_bytes += free_bytes(granule),
+            Holes::Old => discard_holes(granule),
+        }
+    }
+    left_bytes
+}
+
+/// Bytes of free objects in the slab that begins with a granule.
+fn free_bytes(granule: Granule) -> usize {
+    let slab = slab::header(granule);
+    // Relaxed: a hint.
+    let free = slab.free.load(Ordering::Relaxed) as usize;
+    with_cache_of(granule, |id| free * id.shape().stride).unwrap_or(0)
+}
+
+/// Calls `act`, under the registry lock, with the cache of the slab that begins with a granule.
+fn with_cache_of<R>(granule: Granule, act: impl FnOnce(CacheId) -> R) -> Option<R> {
+    // Relaxed: a hint; what depends on it is checked under locks.
+    let cache = slab::header(granule).cache.load(Ordering::Relaxed);
+    if_existing(CacheId::new(cache.checked_sub(1)?), act)
+}
+
+/// Discards the pages that are wholly inside free objects of the slab that begins with a granule.
+pub(crate) fn discard_holes(granule: Granule) {
+    with_cache_of(granule, |id| discard_holes_of(id, granule));
+}
+
+/// [`discard_holes`], if the slab is of this cache. Under the registry lock.
+fn discard_holes_of(id: CacheId, granule: Granule) {
+    let shape = id.shape();
+    let slabs = id.descriptor().slabs.lock();
+    // Relaxed: under the cache's lock; a slab of another cache, or of none, has another value.
+    let is_ours = slab::header(granule).cache.load(Ordering::Relaxed) == id.in_header();
+    if is_ours && shape.may_discard() {
+        chunk::note_holes(granule);
+        slab::discard_free_objects(granule, shape.stride, shape.slab_objects);
+    }
+    drop(slabs);
+}

@@ -1,0 +1,110 @@
+//! Emptying and destroying caches: from slots and depot to slabs, from slabs to the system.
+
+use sheaves_rcu::Cookie;
+use sheaves_rcu::defer::Reach;
+
+use crate::checked::{drained, quarantine};
+use crate::deferred;
+use crate::moves::{flush, refill, registry};
+use crate::parts::pool;
+use crate::space::cache_id::CacheId;
+use crate::space::{chunk, slab};
+
+/// Flushes the sheaves of slots and depot to the slabs, releases slabs without allocated objects,
+/// and returns the pages of free objects in the other slabs to the kernel. False when a slot was
+/// not reached that has objects: they stay there.
+pub(crate) fn shrink(id: CacheId, reach: Reach) -> bool {
+    deferred::reclaim(id);
+    let complete = drained::flush_slots(id, reach);
+    if id.shape().hardened {
+        quarantine::release_all(id);
+    }
+    let shape = id.shape();
+    id.descriptor().depot.reset_limit(shape);
+    while let Some(cursor) = id.take_full() {
+        flush::flush_sheaf(id, cursor);
+    }
+    let mut slabs = id.descriptor().slabs.lock();
+    slabs.sort(shape);
+    let is_done = refill::release_empty(id, &mut slabs, 0);
+    if shape.may_discard() {
+        for (granule, _) in slabs.with_free_objects() {
+            slab::discard_free_objects(granule, shape.stride, shape.slab_objects);
+        }
+    }
+    drop(slabs);
+    if !is_done {
+        refill::arm_reclaimer();
+    }
+    complete
+}
+
+/// Returns unused memory of all caches to the kernel: drains every slot, empties every depot, and
+/// returns free memory, including that of per-CPU objects, until at most `keep_bytes` are free and
+/// hold old contents. Returns the bytes of heap that were returned.
+///
+/// Interrupts the CPUs that run this process, once per cache. May sleep on locks.
+pub fn trim(keep_bytes: usize) -> usize {
+    trim_in(keep_bytes, Reach::Interrupts)
+}
+
+/// [`trim`] of what is in reach.
+pub(crate) fn trim_in(keep_bytes: usize, reach: Reach) -> usize {
+    deferred::finish();
+    registry::map_existing(|id| shrink(id, reach)).for_each(drop);
+    refill::arm_reclaimer_if_pending();
+    if reach == Reach::Interrupts {
+        sheaves_percpu::memory::trim();
+    }
+    chunk::trim(keep_bytes) + pool::trim()
+}
+
+/// Removes a cache, after a grace period if objects of it are deferred or it is type-stable. `Err`
+/// with the number of objects that are still allocated (0 when a slot could not be drained); then
+/// the cache remains.
+pub(crate) fn destroy(id: CacheId) -> Result<(), usize> {
+    loop {
+        let result = try_destroy(id);
+        refill::arm_reclaimer_if_pending();
+        chunk::after_free();
+        if result != Err(AGAIN) {
+            return result;
+        }
+    }
+}
+
+/// Not a number of objects: all are back, but the reclaimer of `sheaves-rcu` returned some so late
+/// that their slabs wait for another grace period.
+const AGAIN: usize = usize::MAX;
+
+fn try_destroy(id: CacheId) -> Result<(), usize> {
+    let mut may_end = deferred::drain(id);
+    if may_end && id.shape().typesafe {
+        // Slabs become empty here; their cookies pass in the grace period that follows.
+        shrink(id, Reach::Interrupts);
+        may_end = Cookie::get().wait_expedited().is_ok();
+    }
+    if !may_end {
+        return Err(objects_outside_slabs(id));
+    }
+    registry::remove_if(id, || {
+        // A slab may be on a wrong list: its thread has not moved it yet, or is not in this child.
+        id.descriptor().slabs.lock().is_unsorted = true;
+        let complete = shrink(id, Reach::Interrupts);
+        let out = objects_outside_slabs(id);
+        if out != 0 || !complete {
+            return Err(out);
+        }
+        if id.descriptor().slabs.lock().counts.slabs != 0 {
+            return Err(AGAIN);
+        }
+        id.set_deferring(false);
+        Ok(())
+    })
+}
+
+/// Objects that are not in slabs, exact when no other thread uses the cache.
+fn objects_outside_slabs(id: CacheId) -> usize {
+    let slabs = id.descriptor().slabs.lock();
+    slabs.counts.slabs as usize * id.shape().slab_objects - slabs.free_objects()
+}

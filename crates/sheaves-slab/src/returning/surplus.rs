@@ -1,0 +1,174 @@
+//! What frees do at once with free objects between others, before the keeper looks, and where there
+//! is none: in a process with one thread above all.
+//!
+//! Free slabs go back as soon as there are many, see `chunk`. But objects that are freed in random
+//! order leave slabs with a few objects each, most of them not in use but in sheaves. So each time
+//! what is in use has fallen to a quarter, and much is unused, there is a *pass*: it flushes the
+//! sheaves of its slot and the depots, so that slabs become empty and serve other caches, and
+//! depots and new sheaves hold no more than a share of what is in use from then on. The library's
+//! thread, if there is one, flushes the sheaves of other slots. Without a keeper it also discards
+//! the pages of free objects, in pieces, at the end of slow paths that free; and again, while what
+//! is in use goes on to fall, after each sixteenth. For the last free may be the last call.
+//!
+//! A program that fills and empties its memory again and again has few passes in a second.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use sheaves_rcu::defer::{self, Reach};
+use sheaves_sys::{clock, errno};
+
+use crate::moves::registry;
+use crate::parts::depot;
+use crate::returning::keeper;
+use crate::space::cache_id::CacheId;
+use crate::space::slab::Holes;
+use crate::space::{chunk, granule, slab};
+
+/// A piece discards about this many bytes at most, and looks at this many granules at most.
+const PIECE_BYTES: u64 = 8 << 20;
+const PIECE_GRANULES: usize = 2048;
+/// With less unused there is no pass. A quarter of what is in use may be unused, too.
+const UNUSED_BYTES_MAX: usize = 8 << 20;
+/// There is no check below this drop.
+const DROP_BYTES_MIN: usize = 64 << 10;
+
+/// The least time between two passes if what was in use has grown again meanwhile: without a
+/// keeper, when a pass costs page faults, and with one.
+const AGAIN_MS: u64 = 1000;
+const AGAIN_KEPT_MS: u64 = 128;
+
+/// The time of the last pass, what was in use then, and the most that was in use since then.
+static PASSED_MS: AtomicU64 = AtomicU64::new(0);
+static PASSED_BYTES: AtomicUsize = AtomicUsize::new(0);
+static PEAK_BYTES: AtomicUsize = AtomicUsize::new(0);
+/// The next check is due after a drop of this many bytes.
+static DROP_BYTES_DUE: AtomicUsize = AtomicUsize::new(DROP_BYTES_MIN);
+/// How often pages are discarded again after a pass: until in use is a quarter, in sixteenths.
+const AGAIN_MAX: usize = 24;
+/// How often they may be since the last pass.
+static AGAIN_LEFT: AtomicUsize = AtomicUsize::new(0);
+/// The granule at which the pass goes on, counted from the heap's first; [`NO_PASS`] without one.
+static NEXT: AtomicUsize = AtomicUsize::new(NO_PASS);
+const NO_PASS: usize = usize::MAX;
+
+/// Called at the end of slow paths that free, without a lock: has unused memory returned to the
+/// kernel if it is time.
+#[inline]
+pub(crate) fn after_free() {
+    chunk::after_free();
+    // Relaxed, both: hints, in all of this file; several threads may work on a pass.
+    if depot::drop_bytes() >= DROP_BYTES_DUE.load(Ordering::Relaxed)
+        || NEXT.load(Ordering::Relaxed) != NO_PASS
+    {
+        errno::preserve(return_some);
+    }
+}
+
+#[cold]
+fn return_some() {
+    // Relaxed, here and below: as above.
+    if NEXT.load(Ordering::Relaxed) == NO_PASS && !begin() {
+        return;
+    }
+    let begin = NEXT.load(Ordering::Relaxed);
+    let (before, mut count) = (slab::holes_bytes(), 0);
+    for granule in granule::all().skip(begin).take(PIECE_GRANULES) {
+        count += 1;
+        if granule.owner() != 0 && has_new_holes(granule) {
+            keeper::discard_holes(granule);
+        }
+        if slab::holes_bytes() - before >= PIECE_BYTES {
+            break;
+        }
+    }
+    // Relaxed: as above.
+    NEXT.store(if count == 0 { NO_PASS } else { begin + count }, Ordering::Relaxed);
+}
+
+/// Checks whether there is to be a pass, and begins it. True if pages are to be discarded.
+fn begin() -> bool {
+    let in_use = |id: CacheId| id.descriptor().depot.in_use() as usize * id.shape().stride;
+    let in_use_bytes: usize = registry::map_existing(in_use).sum();
+    // Relaxed, here and below: as above.
+    let before_bytes = in_use_bytes + depot::drop_bytes();
+    let peak_bytes = PEAK_BYTES.fetch_max(before_bytes, Ordering::Relaxed).max(before_bytes);
+    depot::begin_drop();
+    let is_quarter = in_use_bytes <= peak_bytes / 4;
+    let again_left = AGAIN_LEFT.load(Ordering::Relaxed);
+    let falls = !defer::is_kept() && (is_quarter || again_left != 0 && !has_grown(peak_bytes));
+    let due_bytes = if falls {
+        in_use_bytes / 16
+    } else {
+        // The drop after which in use is a quarter of the peak.
+        in_use_bytes - if is_quarter { in_use_bytes } else { peak_bytes } / 4
+    };
+    let due_bytes = due_bytes.clamp(DROP_BYTES_MIN, u32::MAX as usize);
+    DROP_BYTES_DUE.store(due_bytes, Ordering::Relaxed);
+    let unused_bytes = chunk::footprint().used_bytes.saturating_sub(in_use_bytes);
+    chunk::note_unused(unused_bytes);
+    if !(is_quarter || falls)
+        || unused_bytes <= UNUSED_BYTES_MAX.max(in_use_bytes / 4)
+        || defer::decay_ms().is_none()
+        || is_too_soon(peak_bytes)
+    {
+        return false;
+    }
+    if !is_quarter {
+        AGAIN_LEFT.store(again_left.saturating_sub(1), Ordering::Relaxed);
+        NEXT.store(0, Ordering::Relaxed);
+        return true;
+    }
+    AGAIN_LEFT.store(AGAIN_MAX, Ordering::Relaxed);
+    PASSED_MS.store(clock::coarse_ms(), Ordering::Relaxed);
+    PASSED_BYTES.store(in_use_bytes, Ordering::Relaxed);
+    PEAK_BYTES.store(in_use_bytes, Ordering::Relaxed);
+    keeper::flush_slots(Reach::Quiet);
+    // Relaxed: as above.
+    FLUSHES_OTHERS.store(true, Ordering::Relaxed);
+    defer::request_sweep();
+    for id in registry::map_existing(|id| id) {
+        registry::if_existing(id, |id| id.descriptor().depot.restrict(id.shape()));
+        keeper::flush_depot(id, usize::MAX);
+    }
+    chunk::after_free();
+    if defer::is_kept() {
+        return false;
+    }
+    NEXT.store(0, Ordering::Relaxed);
+    true
+}
+
+/// The sheaves of other slots are to be flushed, too.
+static FLUSHES_OTHERS: AtomicBool = AtomicBool::new(false);
+
+/// For the library's thread: the part of a pass that is in other slots.
+pub(crate) fn sweep() {
+    // Relaxed: as above.
+    if FLUSHES_OTHERS.swap(false, Ordering::Relaxed) {
+        keeper::flush_slots(Reach::Interrupts);
+    }
+}
+
+/// True if there was a pass a short time ago and what was in use has grown since then.
+fn is_too_soon(peak_bytes: usize) -> bool {
+    let again_ms = if defer::is_kept() { AGAIN_KEPT_MS } else { AGAIN_MS };
+    // Relaxed: as above.
+    let since_ms = clock::coarse_ms().saturating_sub(PASSED_MS.load(Ordering::Relaxed));
+    has_grown(peak_bytes) && since_ms < again_ms
+}
+
+/// True if what was in use has doubled since the last pass, or there was none.
+fn has_grown(peak_bytes: usize) -> bool {
+    // Relaxed: as above.
+    peak_bytes / 2 > PASSED_BYTES.load(Ordering::Relaxed)
+}
+
+/// True if objects of the slab became free since its holes were discarded.
+fn has_new_holes(granule: granule::Granule) -> bool {
+    let slab = slab::header(granule);
+    match slab.look_at_holes() {
+        Holes::Known => false,
+        Holes::New => slab.look_at_holes() == Holes::Old,
+        Holes::Old => true,
+    }
+}

@@ -1,0 +1,172 @@
+//! Numbers of caches, and what follows from a number alone: words of the slots, entries of the
+//! owner map.
+//!
+//! A cache has two words in every slot: number * 2 (the main sheaf) and number * 2 + 1 (the spare
+//! one). The word of deferred objects is in a region of its own.
+//!
+//! The words of a hardened cache have other uses, see [`CacheId::hardened_words`].
+//!
+//! Numbers 1 to [`CLASSES_MAX`] are the size classes of malloc. Number 0 and the two after the
+//! classes never name a cache, so their words are always vacant: the owner map's entries for
+//! anything but a size class lead to these words.
+
+use sheaves_percpu::internal::{Region, Word};
+
+/// The most caches that can exist at one time.
+pub(crate) const CACHES_MAX: usize = Region::CACHES.words() / 2;
+/// The most size classes of malloc.
+pub const CLASSES_MAX: usize = 96;
+/// First number of a named cache.
+pub(crate) const NAMED_FIRST: usize = CLASSES_MAX + 3;
+/// The same in a hardened process: the words of the numbers before it are those of the sheaves from
+/// which size classes are allocated.
+pub(crate) const NAMED_FIRST_HARDENED: usize = NAMED_FIRST + CLASSES_MAX / 2;
+
+/// Owner of the slabs of named caches.
+pub(crate) const NAMED: u16 = CacheId::new(CLASSES_MAX as u16 + 1).main().offset() as u16;
+/// Owner of watched slabs, of any cache: the frees of their objects take the slow path.
+pub(crate) const WATCHED: u16 = CacheId::new(CLASSES_MAX as u16 + 2).main().offset() as u16;
+
+/// The number of a cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct CacheId(u16);
+
+impl CacheId {
+    /// The cache with number `number`; it must exist when it is used.
+    #[inline]
+    #[must_use]
+    pub const fn new(number: u16) -> CacheId {
+        CacheId(number)
+    }
+
+    /// The number.
+    #[inline]
+    #[must_use]
+    pub const fn number(self) -> u16 {
+        self.0
+    }
+
+    /// Word and bit of the number in a set of cache numbers.
+    pub(crate) const fn bit_in_set(self) -> (usize, u64) {
+        (self.0 as usize / 64, 1 << (self.0 % 64))
+    }
+
+    /// The entry of the owner map for this cache's granules. `is_hardened` is that of the process.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn owner(self, is_hardened: bool) -> u16 {
+        match (self.0 <= CLASSES_MAX as u16, is_hardened) {
+            (true, false) => self.main().offset() as u16,
+            (true, true) => self.spare().offset() as u16,
+            (false, _) => NAMED,
+        }
+    }
+
+    /// The cache with this word for its main sheaf.
+    #[inline(always)]
+    #[must_use]
+    pub const fn of_main(word: Word) -> CacheId {
+        CacheId((word.offset() / 16) as u16)
+    }
+
+    /// The size class of an owner map's entry, `None` for anything else. For a watched slab see
+    /// [`super::slab::class_of`].
+    #[inline]
+    #[must_use]
+    pub const fn from_owner(owner: u16) -> Option<CacheId> {
+        let is_class = owner != 0 && owner < NAMED;
+        if is_class { Some(CacheId(owner / 16)) } else { None }
+    }
+
+    /// The cache of a size class of malloc.
+    #[inline]
+    #[must_use]
+    pub const fn of_class(class: usize) -> CacheId {
+        CacheId(class as u16 + 1)
+    }
+
+    /// The size class that a cache of [`CacheId::of_class`] serves.
+    #[inline]
+    #[must_use]
+    pub const fn class(self) -> usize {
+        self.0 as usize - 1
+    }
+
+    /// The value of `cache` in the headers of this cache's slabs.
+    #[inline]
+    pub(crate) const fn in_header(self) -> u16 {
+        self.0 + 1
+    }
+
+    /// The word of the main sheaf, from which objects are allocated and onto which they are freed.
+    #[inline(always)]
+    #[must_use]
+    pub const fn main(self) -> Word {
+        Word::new(2 * (self.0 as usize % CACHES_MAX))
+    }
+
+    /// The word of the spare sheaf, which is full or empty. It takes the place of a main sheaf that
+    /// is empty or full.
+    pub(crate) const fn spare(self) -> Word {
+        Word::new(2 * (self.0 as usize % CACHES_MAX) + 1)
+    }
+
+    /// The words of a hardened cache: that onto which objects are freed, and that from which they
+    /// are allocated.
+    ///
+    /// Its main word is always vacant, so whatever uses it takes the slow path: named caches, and
+    /// calls with a layout. `free` of a size class finds the spare word in the owner map, and
+    /// `malloc` a word of its own in the heap's table of sizes.
+    pub(crate) const fn hardened_words(self) -> [Word; 2] {
+        if self.0 as usize <= CLASSES_MAX {
+            [self.spare(), self.stock()]
+        } else {
+            [self.main(), self.spare()]
+        }
+    }
+
+    /// The word of a size class from which `malloc` allocates in a hardened process.
+    #[must_use]
+    pub const fn stock(self) -> Word {
+        Word::new(2 * NAMED_FIRST + (self.0 as usize - 1) % CLASSES_MAX)
+    }
+
+    /// The word of the sheaf onto which objects are deferred.
+    #[inline(always)]
+    #[must_use]
+    pub const fn deferred(self) -> Word {
+        Region::DEFERRED.word(self.0 as usize % CACHES_MAX)
+    }
+
+    /// The word of an owner map's entry: that of a size class's main sheaf, or one that is always
+    /// vacant.
+    #[inline(always)]
+    #[must_use]
+    pub const fn main_of_owner(owner: usize) -> Word {
+        Word::at_offset(owner)
+    }
+
+    /// The word of deferred objects for an owner map's entry, as [`CacheId::main_of_owner`].
+    #[inline(always)]
+    #[must_use]
+    pub const fn deferred_of_owner(owner: usize) -> Word {
+        Word::at_offset(Region::DEFERRED.word(0).offset() + owner / 16 * 8)
+    }
+}
+
+const _: () = {
+    assert!(Region::DEFERRED.words() == CACHES_MAX);
+    // A header has 0 for none, see `CacheId::in_header`.
+    assert!(CACHES_MAX <= u16::MAX as usize);
+    let last = CacheId::of_class(CLASSES_MAX - 1);
+    let owner = last.owner(false) as usize;
+    assert!(CacheId::deferred_of_owner(owner).offset() == last.deferred().offset());
+    assert!(owner < NAMED as usize && owner == last.main().offset());
+    let owner = last.owner(true) as usize;
+    assert!(CacheId::deferred_of_owner(owner).offset() == last.deferred().offset());
+    assert!(owner < NAMED as usize && CacheId::of_main(Word::at_offset(owner)).0 == last.0);
+    assert!(last.stock().offset() < Word::new(2 * NAMED_FIRST_HARDENED).offset());
+    assert!(CacheId::new(NAMED_FIRST as u16 - 2).main().offset() == NAMED as usize);
+    assert!(CacheId::new(NAMED_FIRST as u16 - 1).main().offset() == WATCHED as usize);
+};

@@ -1,0 +1,108 @@
+//! Which chunks ask the kernel for huge pages, and for how long.
+//!
+//! The limit on the number of mappings of a process is for all that it maps. So a chunk asks for a
+//! huge page only while few chunks differ in their advice from the one before them, or if it adds
+//! no such boundary.
+
+use sheaves_rcu::defer;
+use sheaves_sys::vm;
+
+use super::advice::{Advice, HugePages};
+use super::state::{Chunks, chunk, granule_of};
+use crate::space::window::{CHUNK_BYTES, CHUNK_GRANULES};
+
+/// Time in which a chunk is dense before it asks for a huge page.
+pub(super) const DENSE_MS: u32 = 10_000;
+/// `dense_ms` of a chunk in which holes of slabs were discarded.
+pub(super) const HOLED: u32 = u32::MAX;
+
+/// Boundaries that may always be there; more if the heap has [`CHUNKS_PER_BOUNDARY`] for each.
+const BOUNDARIES_MIN: usize = 32;
+const CHUNKS_PER_BOUNDARY: usize = 8;
+/// The heap has at most this share of the mappings that a process may have.
+const SHARE: usize = 8;
+/// Chunks on one side that are looked at to avoid a boundary.
+const NEAR: usize = 512;
+
+impl Chunks {
+    /// Gives advice on some chunks, if then there are at most `boundaries`, or no more than before.
+    pub(super) fn advise(
+        &mut self,
+        first: usize,
+        end: usize,
+        advice: Advice,
+        boundaries: usize,
+    ) -> bool {
+        let before: usize = (first..=end).map(|index| self.boundary_before(index)).sum();
+        let below = first > 0 && self.advice(first - 1).differs(advice);
+        let after = usize::from(below) + usize::from(advice.differs(self.advice(end)));
+        let is_allowed = after <= before || self.boundaries + after <= boundaries + before;
+        let address = granule_of(first, 0).address();
+        if !is_allowed || !advice.give(address, (end - first) * CHUNK_BYTES) {
+            return false;
+        }
+        self.change(first, end, advice);
+        true
+    }
+
+    /// At a tick, for a chunk that has not asked for a huge page: asks if it has been dense for so
+    /// long.
+    pub(super) fn ask_if_dense(&mut self, index: usize) {
+        let chunk = chunk(index);
+        let period_ms = defer::period_ms().unwrap_or(0) as u32;
+        let is_complete = (index + 1) * CHUNK_GRANULES <= self.end;
+        chunk.dense_ms = match chunk.free {
+            0 if chunk.dense_ms == HOLED => HOLED,
+            0 if is_complete => (chunk.dense_ms + period_ms).min(DENSE_MS),
+            _ => 0,
+        };
+        if chunk.dense_ms == DENSE_MS && self.may_ask(chunk.advice) {
+            let few = (self.count / CHUNKS_PER_BOUNDARY).max(BOUNDARIES_MIN);
+            self.advise(index, index + 1, Advice::Prefer, few.min(vm::mappings_max() / SHARE));
+        }
+    }
+
+    fn may_ask(&self, advice: Advice) -> bool {
+        let system = vm::huge_pages();
+        let would_change = match advice {
+            Advice::None => system.are_on_request(),
+            Advice::Avoid => system != vm::HugePages::Never,
+            Advice::Foreign | Advice::Prefer => false,
+        };
+        would_change && self.huge_pages != HugePages::Never
+    }
+
+    /// Memory of a chunk goes back to the kernel, which is not to fill it by a huge page: a chunk
+    /// that has asked for one asks for none. `dense_ms` is that of the chunk from now on.
+    pub(super) fn ask_no_more(&mut self, index: usize, dense_ms: u32) {
+        chunk(index).dense_ms = dense_ms;
+        if chunk(index).advice == Advice::Prefer {
+            self.avoid(index, vm::mappings_max() / SHARE);
+        }
+    }
+
+    /// Where that would add a boundary too many, the chunks up to the next one on a side ask for no
+    /// huge page, too.
+    pub(super) fn avoid(&mut self, index: usize, boundaries: usize) {
+        let _ = self.advise(index, index + 1, Advice::Avoid, boundaries)
+            || self.advise(
+                index,
+                index + self.alike(index..index + NEAR),
+                Advice::Avoid,
+                boundaries,
+            )
+            || {
+                let below = self.alike((0..=index).rev().take(NEAR));
+                self.advise(index + 1 - below, index + 1, Advice::Avoid, boundaries)
+            };
+    }
+
+    /// How many chunks have asked for a huge page, from the first on, and then for nothing.
+    fn alike(&self, mut chunks: impl Iterator<Item = usize> + Clone) -> usize {
+        let is_complete = |index: &usize| (index + 1) * CHUNK_GRANULES <= self.end;
+        let has = |advice| move |index: &usize| self.advice(*index) == advice;
+        let asked = chunks.clone().take_while(is_complete).take_while(has(Advice::Prefer)).count();
+        let rest = chunks.by_ref().skip(asked).take_while(is_complete);
+        asked + rest.take_while(has(Advice::None)).count()
+    }
+}

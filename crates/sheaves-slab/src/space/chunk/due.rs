@@ -1,0 +1,103 @@
+//! What is to be done about unused memory, once no lock is held: bits.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use sheaves_rcu::defer;
+
+use crate::space::limit;
+
+/// There is work for the keeper.
+pub(super) const KEEP: u32 = 1;
+/// The same, and the keeper has no thread. Allocations start it.
+pub(super) const START: u32 = 2;
+/// Too much is dirty.
+pub(super) const SURPLUS: u32 = 4;
+/// A tick.
+pub(super) const TICK: u32 = 8;
+/// The heap is near its limit.
+pub(super) const LIMIT: u32 = 16;
+/// There is something that only the library's thread may do. Allocations start it.
+pub(super) const SWEEP: u32 = 32;
+
+static DUE: AtomicU32 = AtomicU32::new(0);
+/// When the last tick was, or became due.
+static TICKED_MS: AtomicU64 = AtomicU64::new(0);
+
+// Relaxed, all of this file: a bit only tells that there is work, which is under locks.
+
+pub(super) fn note(bits: u32) {
+    // Relaxed, both: as above.
+    if DUE.load(Ordering::Relaxed) & bits != bits {
+        DUE.fetch_or(bits, Ordering::Relaxed);
+    }
+}
+
+/// What is due, among `bits`.
+pub(super) fn among(bits: u32) -> u32 {
+    // Relaxed: as above.
+    DUE.load(Ordering::Relaxed) & bits
+}
+
+/// Takes what is due among `bits`, for one caller that does the work.
+pub(super) fn take(bits: u32) -> u32 {
+    // Relaxed: as above.
+    DUE.fetch_and(!bits, Ordering::Relaxed) & bits
+}
+
+/// The library's thread is started where more than this is unused.
+const START_BYTES: usize = 32 << 20;
+
+/// There is work for the keeper: this much is unused, here or in a layer above. On slow paths: it
+/// has a fence.
+pub fn note_unused(bytes: usize) {
+    if !defer::will_find() && defer::decay_ms().is_some() {
+        match defer::reclaimer_thread() {
+            Some(_) => note(KEEP),
+            None if bytes > START_BYTES => note(START),
+            None => {}
+        }
+    }
+}
+
+/// There is something that only the library's thread may do: starts it, if it does not exist.
+pub(crate) fn note_sweep() {
+    note(SWEEP);
+}
+
+/// Notes a tick if the last one was a period ago.
+pub(super) fn note_time(now_ms: u64, period_ms: u64) {
+    // Relaxed: as above.
+    if now_ms.wrapping_sub(TICKED_MS.load(Ordering::Relaxed)) >= period_ms {
+        note_tick(now_ms);
+        note(TICK);
+    }
+}
+
+/// There was a tick.
+pub(super) fn note_tick(now_ms: u64) {
+    // Relaxed: as above.
+    TICKED_MS.store(now_ms, Ordering::Relaxed);
+}
+
+/// Called by caches that are used, now and then: so there are ticks where there is no keeper.
+pub(crate) fn note_use(now_ms: u64) {
+    if !defer::is_kept()
+        && let Some(period_ms) = defer::period_ms()
+    {
+        note_time(now_ms, period_ms);
+    }
+}
+
+/// Called when the bytes of the chunks in use or dirty have changed.
+pub(super) fn note_bytes(bytes: usize) {
+    if limit::note_own(bytes) {
+        note(LIMIT);
+    }
+}
+
+/// Called when the bytes of the layers above in use or dirty have changed.
+pub fn note_other_bytes(bytes: usize) {
+    if limit::note_other(bytes) {
+        note(LIMIT);
+    }
+}

@@ -1,0 +1,267 @@
+//! Returning free granules to the system.
+
+use sheaves_rcu::defer::{self, Reach};
+use sheaves_sys::lock::assert_none_held;
+use sheaves_sys::{clock, errno, map, probe, request, tls};
+
+use super::advice::Advice;
+use super::dense::HOLED;
+use super::due::{self, KEEP, LIMIT, START, SURPLUS, SWEEP, TICK};
+use super::state::{CHUNKS, Chunks, chunk, granule_of, mask, position_of};
+use crate::space::granule::Granule;
+use crate::space::window::{CHUNK_GRANULES, GRANULE_BYTES};
+use crate::space::{limit, slab};
+
+/// Without a keeper, this many bytes may be free and hold old contents, or a quarter of those in
+/// use.
+const DIRTY_BYTES_MAX: usize = 8 << 20;
+/// What is above that goes back in pieces of this many bytes.
+const PIECE_BYTES: usize = 8 << 20;
+/// Less is not worth a keeper.
+const MUCH_BYTES: usize = 1 << 20;
+
+/// The granules that a purge discards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    /// Those freed before the last tick. This makes a tick.
+    Old,
+    /// Those that hold old contents.
+    Dirty,
+    /// All free ones.
+    All,
+}
+
+/// Called when a run was freed.
+pub(super) fn note_freed(chunks: &Chunks) {
+    if chunks.dirty >= MUCH {
+        due::note_unused(chunks.dirty * GRANULE_BYTES);
+    }
+    let is_surplus = chunks.dirty > dirty_max(chunks);
+    if is_kept_now(is_surplus) {
+        return;
+    }
+    if is_surplus {
+        due::note(SURPLUS);
+    }
+    if let Some(period_ms) = defer::period_ms() {
+        due::note_time(clock::coarse_ms(), period_ms);
+    }
+}
+
+/// True if the keeper does everything. Not near the limit, and not if much has come together while
+/// it was busy.
+fn is_kept_now(is_much: bool) -> bool {
+    defer::is_kept() && limit::decay_ms() != Some(0) && !(is_much && defer::is_overdue())
+}
+
+/// [`MUCH_BYTES`] in granules.
+const MUCH: usize = MUCH_BYTES / GRANULE_BYTES;
+
+/// The most granules that may be dirty without a keeper.
+fn dirty_max(chunks: &Chunks) -> usize {
+    match limit::decay_ms() {
+        Some(0) => 0,
+        Some(_) => (DIRTY_BYTES_MAX / GRANULE_BYTES).max(chunks.used / 4),
+        None => usize::MAX,
+    }
+}
+
+/// Returns unused memory to the kernel if it is time: the keeper does it, or the caller where there
+/// is none, or near the limit. Has requests of tools answered. Called at the end of slow paths that
+/// free, without a lock.
+#[inline]
+pub fn after_free() {
+    if due::among(!START) != 0 {
+        errno::preserve(return_due);
+    }
+    if request::is_there() {
+        answer(false);
+    }
+}
+
+/// The same for slow paths that allocate. Only these start the library's thread: libc frees memory
+/// under a lock that it needs to start one.
+#[inline]
+pub fn after_alloc() {
+    let due = due::among(!0);
+    // In a process with one thread the keeper stays without a thread, whatever there is for it.
+    if due != 0 && !(due == START && tls::is_single_threaded()) {
+        errno::preserve(|| {
+            if due & START != 0 {
+                start_keeper();
+            }
+            if due & SWEEP != 0 {
+                defer::serve(true);
+            }
+            return_due();
+        });
+    }
+    if request::is_there() {
+        answer(true);
+    }
+}
+
+#[cold]
+fn start_keeper() {
+    defer::keep();
+    if defer::is_armed() {
+        due::take(START);
+    }
+}
+
+/// Passes a tool's request to the library's thread, or answers it where there can be none.
+#[cold]
+fn answer(may_start: bool) {
+    errno::preserve(|| {
+        if !defer::serve(may_start) {
+            request::answer();
+        }
+    });
+}
+
+#[cold]
+fn return_due() {
+    if due::among(!START) == 0 {
+        return;
+    }
+    let due = due::take(!START);
+    if due & LIMIT != 0 && limit::begin() {
+        if defer::reclaimer_thread().is_some() {
+            defer::flush();
+        }
+        defer::return_all(Reach::Quiet);
+        limit::end();
+    }
+    if due & SWEEP != 0 {
+        defer::request_sweep();
+    }
+    if due & KEEP != 0 {
+        defer::keep_if_running();
+    }
+    if due & TICK != 0 {
+        let dirty = CHUNKS.lock().dirty;
+        if dirty >= MUCH {
+            due::note_unused(dirty * GRANULE_BYTES);
+        }
+        defer::look_here();
+    }
+    if due & SURPLUS != 0 {
+        purge_surplus();
+    }
+}
+
+/// Discards a piece of what is dirty, as far as that is too much. Begins with the chunk to which
+/// something was given last.
+fn purge_surplus() {
+    let (last, count) = {
+        let chunks = CHUNKS.lock();
+        (chunks.given_last, chunks.count)
+    };
+    let mut bytes = 0;
+    for index in (0..count.min(last + 1)).rev().chain(last + 1..count) {
+        bytes += purge_chunk(index, Which::Dirty);
+        let chunks = CHUNKS.lock();
+        if bytes >= PIECE_BYTES || chunks.dirty <= dirty_max(&chunks) {
+            return;
+        }
+    }
+}
+
+/// One look of the keeper: makes a tick; returns the bytes that are dirty after it.
+pub(crate) fn age() -> usize {
+    purge(Which::Old);
+    due::note_tick(clock::coarse_ms());
+    CHUNKS.lock().dirty * GRANULE_BYTES
+}
+
+/// Holes of a slab in the chunk of a granule are about to be discarded: the chunk asks for no huge
+/// page, so that the kernel does not fill them again, until it has free granules.
+pub fn note_holes(granule: Granule) {
+    let (index, _) = position_of(granule);
+    CHUNKS.lock().ask_no_more(index, HOLED);
+}
+
+/// Returns free memory to the system at once, with the headers of wholly free chunks, until at most
+/// `keep_bytes` of it hold old contents. Keeps what has the lowest addresses. Returns the bytes of
+/// heap that were returned.
+#[cold]
+pub fn trim(keep_bytes: usize) -> usize {
+    if keep_bytes == 0 {
+        return purge(Which::All);
+    }
+    assert_none_held();
+    let (count, keep) = (CHUNKS.lock().count, keep_bytes / GRANULE_BYTES);
+    let from_the_end = (0..count).rev().take_while(|_| CHUNKS.lock().dirty > keep);
+    from_the_end.map(|index| purge_chunk(index, Which::Dirty)).sum()
+}
+
+/// Discards granules; returns the bytes of those that held old contents.
+#[cold]
+pub(super) fn purge(which: Which) -> usize {
+    assert_none_held();
+    let count = CHUNKS.lock().count;
+    (0..count).map(|index| purge_chunk(index, which)).sum()
+}
+
+fn purge_chunk(index: usize, which: Which) -> usize {
+    let (entry, old, victims, is_empty, dirty) = {
+        let mut chunks = CHUNKS.lock();
+        let state = chunk(index);
+        let all = which == Which::All;
+        let spared = if which == Which::Old { state.young } else { 0 };
+        let mut old = state.free & !state.clean & !spared;
+        if state.advice == Advice::Prefer && (all || old != 0) {
+            // Granules that read as zero can be resident all the same: the kernel maps a huge page
+            // as a whole.
+            old = state.free;
+        }
+        // Not again for a chunk that has been empty and clean before.
+        let is_empty =
+            state.free == u32::MAX && (all || (old != 0 && (old | state.clean) == u32::MAX));
+        // A wholly free chunk is held until its headers are discarded.
+        let victims = if is_empty { u32::MAX } else { old };
+        if victims == 0 {
+            if which == Which::Old {
+                state.young = 0;
+                chunks.ask_if_dense(index);
+            }
+            return 0;
+        }
+        let Some(entry) = chunks.in_progress.begin(index, victims) else { return 0 };
+        state.young = 0;
+        // No thread can take them while they are marked as in use.
+        state.free &= !victims;
+        let dirty = (old & !state.clean).count_ones() as usize;
+        // Neither in the child of a fork, which gives them back as dirty.
+        state.clean &= !victims;
+        state.discarded |= old;
+        chunks.dirty -= dirty;
+        chunks.purged += dirty as u64;
+        chunks.used += victims.count_ones() as usize;
+        // Otherwise the kernel would fill the holes again.
+        chunks.ask_no_more(index, 0);
+        (entry, old, victims, is_empty, dirty)
+    };
+    discard(index, old);
+    if is_empty {
+        slab::discard_headers(granule_of(index, 0), CHUNK_GRANULES);
+    }
+    let mut chunks = CHUNKS.lock();
+    chunks.in_progress.end(entry);
+    chunks.give(index, victims, true);
+    dirty * GRANULE_BYTES
+}
+
+/// Discards the pages of every run of set bits.
+fn discard(index: usize, mut bits: u32) {
+    while bits != 0 {
+        let start = bits.trailing_zeros();
+        let length = (bits >> start).trailing_ones();
+        let address = granule_of(index, start).address();
+        let bytes = length as usize * GRANULE_BYTES;
+        // SAFETY: the granules are marked as in use by `purge_chunk`, and nothing else uses them.
+        unsafe { map::discard(address, bytes) };
+        probe::purge(address, bytes);
+        bits &= !mask(start, length as usize);
+    }
+}

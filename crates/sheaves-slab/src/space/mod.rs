@@ -1,0 +1,10 @@
+//! Address space, and what of it belongs to what: the window, chunks and granules, headers of
+//! slabs, numbers of caches. Nothing here knows an object's cache but by its number.
+
+pub(crate) mod cache_id;
+pub mod chunk;
+pub mod granule;
+pub mod limit;
+pub mod mode;
+pub mod slab;
+pub mod window;

@@ -1,0 +1,339 @@
+//! Slabs: runs of granules cut into equal objects, with the bookkeeping out of line.
+//!
+//! The headers of slabs are in an array of their own, 640 bytes per granule. A header has one bit
+//! per object: 1 = free in the slab, 0 = in a sheaf or allocated. Nothing is ever written into the
+//! objects. Which thread changes which field:
+//!
+//! | field | changed by | under |
+//! |---|---|---|
+//! | a bit 0 -> 1 | a thread that flushes the object, by `fetch_or` | nothing |
+//! | a bit 1 -> 0 | a refill, by `fetch_and` | the cache's lock |
+//! | `free` += n | a thread that flushed n objects, after their bits | nothing |
+//! | `free` -= n | a refill, before it clears at most n bits | the cache's lock |
+//! | `list`, `next`, `previous` | list operations | the cache's lock |
+//! | `cookie` | a thread that lists a type-stable cache's slab as empty | the cache's lock |
+//! | a mark | a thread that defers or reclaims the object | nothing |
+//! | a hold 0 -> 1 | a thread that puts the object into quarantine | nothing |
+//! | a hold 1 -> 0 | a refill from slabs, or from the quarantine | the cache's lock, or nothing |
+//! | `holes` | the keeper, and a refill, which clears it | nothing |
+//! | `watched_of` | the cache, with the owner map's entries | the cache's lock, or nothing |
+//! | `earlier` | profiling that is turned on or off | the cache's lock |
+//! | other fields | the cache, while no object of the slab is allocated | the cache's lock |
+//!
+//! The steps on bits and `free` are in `protocol/counting.rs`.
+
+use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
+
+use sheaves_sys::{map, probe};
+
+use crate::protocol::counting;
+use crate::space::cache_id::{CLASSES_MAX, CacheId, WATCHED};
+use crate::space::granule::{self, Granule};
+use crate::space::mode;
+use crate::space::window::{self, SLAB_HEADER_BYTES};
+
+const BITMAP_WORDS: usize = 64;
+/// The most objects of a slab.
+pub(crate) const OBJECTS_MAX: usize = BITMAP_WORDS * 64;
+
+/// In a hardened process the second half of a bitmap is that of holds, so it is also the most
+/// objects of a slab.
+const HOLDS: usize = BITMAP_WORDS / 2;
+pub(crate) const HARDENED_OBJECTS_MAX: usize = HOLDS * 64;
+
+/// Words of marks, and so the most objects of a slab of a debug cache.
+const MARK_WORDS: usize = 10;
+pub(crate) const DEBUG_OBJECTS_MAX: usize = MARK_WORDS * 64;
+
+/// `list` of a slab that is on no list.
+pub(crate) const UNLISTED: u32 = u32::MAX;
+
+/// The out-of-line header of a slab.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub(crate) struct Slab {
+    /// Number of the cache plus one; 0 when the granule starts no slab.
+    pub(crate) cache: AtomicU16,
+    /// Of every granule of a watched slab: the same number; 0 otherwise.
+    watched_of: AtomicU16,
+    /// Objects that are free and counted, see the table above.
+    pub(crate) free: AtomicU32,
+    /// The list that the slab is on, or [`UNLISTED`].
+    pub(crate) list: AtomicU32,
+    /// Next slab of the list, as granule number + 1, or 0.
+    pub(crate) next: AtomicU32,
+    /// Previous slab of the list, likewise.
+    pub(crate) previous: AtomicU32,
+    /// The slab has one object, which reads as zeros because it has never been used.
+    is_zero: AtomicBool,
+    /// Free objects at the last look of the keeper, twice; plus 1 when the holes were discarded
+    /// since then.
+    holes: AtomicU32,
+    /// Of a watched slab from before profiling was turned on: place of its bits, see
+    /// [`crate::moves::earlier`]. 0 otherwise.
+    pub(crate) earlier: AtomicU32,
+    /// In type-stable caches: the cookie taken when the slab became empty.
+    pub(crate) cookie: AtomicU64,
+    /// In debug caches: one bit for each object that is deferred.
+    marks: [AtomicU64; MARK_WORDS],
+    pub(crate) bits: [AtomicU64; BITMAP_WORDS],
+}
+
+const _: () = assert!(size_of::<Slab>() == SLAB_HEADER_BYTES);
+
+/// The free objects of a slab, for the keeper.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Holes {
+    /// There are none, or they were discarded.
+    Known,
+    /// Their number has changed since the last look.
+    New,
+    /// Their number has not changed.
+    Old,
+}
+
+/// The header of a granule.
+#[inline]
+#[must_use]
+pub(crate) fn header(granule: Granule) -> &'static Slab {
+    let address = header_address(granule);
+    let header = core::ptr::with_exposed_provenance::<Slab>(address);
+    // SAFETY: granules are numbers below the mapped part of the heap, whose headers are mapped
+    // with it and never unmapped; any bytes are a valid header and all fields are atomic.
+    unsafe { &*header }
+}
+
+fn header_address(granule: Granule) -> usize {
+    let number = granule.0 - granule::first().0;
+    window::SLABS.base() + number as usize * SLAB_HEADER_BYTES
+}
+
+/// Makes a slab a watched one: the frees of its objects take the slow path, which reads here of
+/// which cache it is. Under the cache's lock, or by the thread that has the slab's only object.
+///
+/// Other threads may free objects of the slab meanwhile: either way they find the right cache.
+pub(crate) fn watch(first: Granule, granules: usize) {
+    // Relaxed: the caller has the slab.
+    let cache = header(first).cache.load(Ordering::Relaxed);
+    for index in 0..granules {
+        // Relaxed: the owner map's entry is written after, by a Release. [W1]
+        header(first.after(index)).watched_of.store(cache, Ordering::Relaxed);
+    }
+    first.set_owner(granules, WATCHED);
+}
+
+/// Undoes [`watch`].
+pub(crate) fn unwatch(first: Granule, granules: usize) {
+    // Relaxed, both: as in `watch`; `earlier` is a hint for those without the lock.
+    let cache = header(first).cache.load(Ordering::Relaxed);
+    header(first).earlier.store(0, Ordering::Relaxed);
+    first.set_owner(granules, CacheId::new(cache - 1).owner(mode::is_hardened()));
+    for index in 0..granules {
+        // Release pairs with the Acquire in `class_of`: the entry is not WATCHED any more. [W2]
+        header(first.after(index)).watched_of.store(0, Ordering::Release);
+    }
+}
+
+/// The size class of malloc whose slab has a granule, `None` for anything else.
+#[must_use]
+pub fn class_of(granule: Granule) -> Option<CacheId> {
+    loop {
+        let owner = granule.owner();
+        if owner != WATCHED {
+            return CacheId::from_owner(owner);
+        }
+        // Acquire pairs with the Release of the entry, after the number was written. [W1]
+        fence(Ordering::Acquire);
+        // Acquire pairs with the Release in `unwatch`: a new look finds the entry changed. [W2]
+        match header(granule).watched_of.load(Ordering::Acquire).checked_sub(1) {
+            Some(number) if usize::from(number) <= CLASSES_MAX => {
+                return Some(CacheId::new(number));
+            }
+            Some(_) => return None,
+            None => {}
+        }
+    }
+}
+
+/// Discards the memory of headers; they read as zero, which means "starts no slab".
+pub(crate) fn discard_headers(first: Granule, count: usize) {
+    let page = map::page_bytes();
+    let start = header_address(first);
+    let (first_page, end_page) =
+        (start.next_multiple_of(page), (start + count * SLAB_HEADER_BYTES) / page * page);
+    if first_page < end_page {
+        // SAFETY: only headers of these granules, which are free and held by the caller, are in
+        // whole pages between start and end.
+        unsafe { map::discard(first_page, end_page - first_page) };
+    }
+}
+
+/// Discards the pages that are wholly inside free objects of a slab. Under the cache's lock, so
+/// that no free object is taken meanwhile; not for caches whose free objects have contents.
+pub(crate) fn discard_free_objects(first: Granule, stride: usize, objects: usize) {
+    let page = map::page_bytes();
+    let (slab, start) = (header(first), first.address());
+    let mut index = 0;
+    while index < objects {
+        let run = (index..objects).take_while(|object| slab.is_free(*object)).count();
+        let from = (start + index * stride).next_multiple_of(page);
+        let to = (start + (index + run) * stride) / page * page;
+        if from < to {
+            // SAFETY: these pages hold free objects only, and no thread can take them now.
+            unsafe { map::discard(from, to - from) };
+            // Relaxed: statistics.
+            HOLES_BYTES.fetch_add((to - from) as u64, Ordering::Relaxed);
+            probe::purge(from, to - from);
+        }
+        index += run + 1;
+    }
+}
+
+/// Bytes that [`discard_free_objects`] has discarded so far.
+static HOLES_BYTES: AtomicU64 = AtomicU64::new(0);
+
+pub(crate) fn holes_bytes() -> u64 {
+    // Relaxed: statistics.
+    HOLES_BYTES.load(Ordering::Relaxed)
+}
+
+impl Slab {
+    /// Writes the header of a slab of `capacity` objects, all free, on no list.
+    pub(crate) fn init(&self, cache: u16, capacity: usize, is_zero: bool) {
+        if mode::is_hardened() {
+            // Relaxed: as below.
+            self.bits[HOLDS..].iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        }
+        for (index, word) in self.bits[..capacity.div_ceil(64)].iter().enumerate() {
+            let count = (capacity - index * 64).min(64);
+            let bits = if count == 64 { u64::MAX } else { (1 << count) - 1 };
+            // Relaxed, all of this function: published with the owner map's entry, and with the
+            // first object that leaves the slab.
+            word.store(bits, Ordering::Relaxed);
+        }
+        self.marks.iter().for_each(|marks| marks.store(0, Ordering::Relaxed));
+        self.watched_of.store(0, Ordering::Relaxed);
+        self.earlier.store(0, Ordering::Relaxed);
+        self.free.store(capacity as u32, Ordering::Relaxed);
+        self.list.store(UNLISTED, Ordering::Relaxed);
+        self.next.store(0, Ordering::Relaxed);
+        self.previous.store(0, Ordering::Relaxed);
+        self.holes.store(0, Ordering::Relaxed);
+        self.is_zero.store(is_zero && capacity == 1, Ordering::Relaxed);
+        self.cache.store(cache, Ordering::Relaxed);
+    }
+
+    /// True while the slab is watched.
+    pub(crate) fn is_watched(&self) -> bool {
+        // Relaxed: under the cache's lock, or by the thread that has the only object.
+        self.watched_of.load(Ordering::Relaxed) != 0
+    }
+
+    /// True while the slab is watched for its objects from before profiling was turned on.
+    pub(crate) fn is_earlier(&self) -> bool {
+        // Relaxed: as above; or a hint.
+        self.earlier.load(Ordering::Relaxed) != 0
+    }
+
+    /// True while the slab's objects are for samples only.
+    pub(crate) fn is_for_samples(&self) -> bool {
+        self.is_watched() && !self.is_earlier()
+    }
+
+    /// True once, when the only object reads as zeros because it has never been used.
+    pub(crate) fn take_zero(&self) -> bool {
+        // Relaxed, both: only the object's owner calls this.
+        self.is_zero.load(Ordering::Relaxed) && self.is_zero.swap(false, Ordering::Relaxed)
+    }
+
+    /// For the keeper: what it knows of the holes. If they are old, they are known from now on, and
+    /// the caller discards them.
+    pub(crate) fn look_at_holes(&self) -> Holes {
+        // Relaxed, all: hints; only the keeper writes `holes`, or a cache whose slab is new.
+        let free = self.free.load(Ordering::Relaxed);
+        let seen = self.holes.load(Ordering::Relaxed);
+        if seen / 2 != free {
+            self.holes.store(2 * free, Ordering::Relaxed);
+        } else if seen.is_multiple_of(2) && free != 0 {
+            self.holes.store(seen + 1, Ordering::Relaxed);
+            return Holes::Old;
+        }
+        if seen / 2 != free && free != 0 { Holes::New } else { Holes::Known }
+    }
+
+    /// Takes up to `wanted` objects, lowest first; `take` gets the object's index and, in
+    /// a hardened process, whether this is the first time. Under the cache's lock.
+    #[inline]
+    pub(crate) fn take(&self, wanted: usize, mut take: impl FnMut(usize, bool)) {
+        // Relaxed: a hint of the keeper. Holes that were discarded are in use again.
+        self.holes.store(0, Ordering::Relaxed);
+        let is_hardened = mode::is_hardened();
+        let bits = &self.bits[..if is_hardened { HOLDS } else { BITMAP_WORDS }];
+        let (mut word, mut taken) = (0, 0);
+        let taken_all = counting::take(&self.free, bits, wanted, |index| {
+            if is_hardened && index / 64 != word {
+                self.let_go(word, taken);
+                (word, taken) = (index / 64, 0);
+            }
+            taken |= 1 << (index % 64);
+            take(index, is_hardened && !has_bit(&self.bits[HOLDS..], index));
+        });
+        if is_hardened {
+            self.let_go(word, taken);
+        }
+        if taken_all.is_none() {
+            sheaves_sys::report::die(format_args!("a slab has fewer objects than it counts"))
+        }
+    }
+
+    /// Marks an object of a debug cache as deferred, or not; returns the mark before.
+    pub(crate) fn mark(&self, index: usize, is_deferred: bool) -> bool {
+        let (marks, bit) = (&self.marks[index / 64], 1 << (index % 64));
+        // Relaxed, both: only the owner of the object changes its mark.
+        let before = match is_deferred {
+            true => marks.fetch_or(bit, Ordering::Relaxed),
+            false => marks.fetch_and(!bit, Ordering::Relaxed),
+        };
+        before & bit != 0
+    }
+
+    /// True when the object is deferred. For debug caches.
+    pub(crate) fn is_marked(&self, index: usize) -> bool {
+        has_bit(&self.marks, index)
+    }
+
+    /// Notes, in a hardened process, that objects are not allocated: they are in quarantine or
+    /// free. They are bits of one word; returns those for which that was known.
+    pub(crate) fn hold(&self, word: usize, bits: u64) -> u64 {
+        // AcqRel: of two threads that free an object, the second one sees what the first one did.
+        let held = self.bits[HOLDS + word].fetch_or(bits, Ordering::AcqRel);
+        // Objects that were never allocated are free without a hold. Relaxed: the bit of one that
+        // is allocated was cleared before its user got it.
+        (held | self.bits[word].load(Ordering::Relaxed)) & bits
+    }
+
+    /// Notes that objects may be allocated, which the caller owns.
+    pub(crate) fn let_go(&self, word: usize, bits: u64) {
+        // Relaxed: the next thread that holds them got them from the caller.
+        self.bits[HOLDS + word].fetch_and(!bits, Ordering::Relaxed);
+    }
+
+    /// True when an object is known not to be allocated, see [`Slab::hold`].
+    pub(crate) fn is_held(&self, index: usize) -> bool {
+        has_bit(&self.bits[HOLDS..], index) || self.is_free(index)
+    }
+
+    /// True when the object is free in the slab: neither in a sheaf nor allocated.
+    pub(crate) fn is_free(&self, index: usize) -> bool {
+        has_bit(&self.bits, index)
+    }
+}
+
+fn has_bit(words: &[AtomicU64], index: usize) -> bool {
+    // Relaxed: the object's owner changed it last, or a snapshot for checks and statistics.
+    words[index / 64].load(Ordering::Relaxed) & (1 << (index % 64)) != 0
+}
+
+#[cfg(test)]
+#[path = "../../tests/unit/slab.rs"]
+mod tests;
