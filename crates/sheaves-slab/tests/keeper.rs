@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use sheaves_slab::raw::{Cache, Options};
 
-/// Three looks of the keeper, and as much again for a slow machine.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Three looks of the keeper, on a machine that is busy with ten other tests.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn cache(name: &str, size: usize) -> Cache {
     Cache::new(name, Layout::from_size_align(size, 8).unwrap(), Options::default()).unwrap()
