@@ -236,8 +236,7 @@ fn without_page(process: &Process) -> Refusal {
     }
     if process.is_on_sheaves() {
         return Refusal::try_again(format!(
-            "{process} runs on Sheaves, but has closed its control page: ask as root, or when it \
-             has allocated more"
+            "{process} runs on Sheaves, but has closed its control page: ask as root"
         ));
     }
     Refusal::unavailable(format!(

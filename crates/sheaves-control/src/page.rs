@@ -1,9 +1,8 @@
 //! The side of the process: makes the page, and answers.
 //!
-//! The page is made when the object is loaded. Children by `fork` share it with their parent. The
-//! library's thread makes it again when the program has closed its descriptor: then it is the
-//! process's own. It is never unmapped: a new one takes its place, so a thread that still reads an
-//! old one reads the new one.
+//! The page is made when the object is loaded, and never again: later a new file would have the
+//! number of one that another thread is opening, for a moment. Children by `fork` share it with
+//! their parent. It is never unmapped.
 //!
 //! The library's thread answers, and is started for that. Where there can be none
 //! (`SHEAVES_RCU_RECLAIMERS=0`) any thread does at the end of a slow path. One thread at a time
@@ -14,7 +13,6 @@
 use core::ptr::{copy_nonoverlapping, with_exposed_provenance, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use sheaves_rcu::defer::{self, Reach, Sink};
 use sheaves_sys::errno::{ENOMEM, ENOSPC};
 use sheaves_sys::lock::{Held, Lock};
 use sheaves_sys::memfd::Memfd;
@@ -28,13 +26,11 @@ use crate::layout::{
 };
 
 struct Control {
-    /// The file of the page, until the program closes it.
-    file: Option<Memfd>,
-    /// Where it is mapped, 0 before there is one.
+    /// Where the page is mapped, 0 before there is one.
     address: usize,
 }
 
-static CONTROL: Lock<Control> = Lock::new(Control { file: None, address: 0 });
+static CONTROL: Lock<Control> = Lock::new(Control { address: 0 });
 
 /// Makes the page, unless `SHEAVES_CONTROL=0`. Calling it again changes nothing.
 pub(crate) fn start() {
@@ -47,7 +43,6 @@ pub(crate) fn start() {
     {
         return;
     }
-    defer::register(&Looks);
     request::set_answer(answer);
     request::note_process();
     CONTROL.lock().make();
@@ -114,18 +109,16 @@ impl Control {
         unsafe { page.as_ref() }
     }
 
-    /// Makes the page, in place of one whose descriptor is closed. Where this fails the library's
-    /// thread tries again.
+    /// Makes the page. Where this fails no tool gets an answer.
     fn make(&mut self) {
         let Some(file) = Memfd::make(NAME, FILE_BYTES) else { return };
-        // SAFETY: what is mapped there is ours, and read as atomic words only. A thread that reads
-        // zeros there meanwhile does nothing.
-        let mapped = unsafe { map::shared(self.address, ANSWER_AT, file.descriptor()) };
+        // SAFETY: nothing is replaced.
+        let mapped = unsafe { map::shared(0, ANSWER_AT, file.descriptor()) };
         let Some(address) = mapped else {
             file.close();
             return;
         };
-        (self.address, self.file) = (address, Some(file));
+        self.address = address;
         // SAFETY: mapped just now, and never unmapped; all of it is atomic.
         let page = unsafe { &*with_exposed_provenance::<Page>(address) };
         // Relaxed, all: no tool reads them before the magic.
@@ -135,31 +128,6 @@ impl Control {
         // Release pairs with the Acquire in `Client::attach`: the page is complete. [Q4]
         page.magic.store(MAGIC, Ordering::Release);
         request::watch(Some(&page.request));
-    }
-}
-
-/// The library's thread makes the page again where the program has closed its descriptor.
-struct Looks;
-
-impl Sink for Looks {
-    fn age(&self, reach: Reach) -> bool {
-        if reach == Reach::Interrupts {
-            self.sweep();
-        }
-        false
-    }
-
-    fn sweep(&self) {
-        if let Some(mut control) = CONTROL.try_lock()
-            && !CONTROL.is_held_for_fork()
-            && !control.file.as_ref().is_some_and(Memfd::is_there)
-        {
-            control.make();
-        }
-    }
-
-    fn name(&self) -> &'static str {
-        "control"
     }
 }
 

@@ -21,12 +21,11 @@ const MFD_NOEXEC_SEAL: u32 = 8;
 #[derive(Debug)]
 pub struct Memfd {
     descriptor: i32,
-    device: u64,
-    inode: u64,
 }
 
 impl Memfd {
-    /// Makes a file of `bytes` zeros; `None` where the system refuses or no descriptor is free.
+    /// Makes a file of `bytes` zeros; `None` where the kernel refuses or no descriptor is free. For
+    /// a moment it has the lowest free descriptor: not where another thread may be opening a file.
     #[must_use]
     pub fn make(name: &CStr, bytes: usize) -> Option<Memfd> {
         if sandbox::is_entered() {
@@ -36,25 +35,13 @@ impl Memfd {
             let made = create(name)?;
             let descriptor = prepare(made, bytes).then(|| move_up(made)).flatten();
             process::close(made);
-            let descriptor = descriptor?;
-            let file = status(descriptor)?;
-            Some(Memfd { descriptor, device: file.st_dev, inode: file.st_ino })
+            Some(Memfd { descriptor: descriptor? })
         })
     }
 
-    /// True if the descriptor is still this file: programs close descriptors that they do not know.
-    #[must_use]
-    pub fn is_there(&self) -> bool {
-        let file = preserve(|| status(self.descriptor));
-        file.is_some_and(|file| (file.st_dev, file.st_ino) == (self.device, self.inode))
-    }
-
-    /// Closes the descriptor if it is still this file. In a process with one thread, or just after
-    /// the file was made: another thread could open another file at its number meanwhile.
+    /// Closes the descriptor, just after the file was made.
     pub fn close(self) {
-        if self.is_there() {
-            preserve(|| process::close(self.descriptor));
-        }
+        preserve(|| process::close(self.descriptor));
     }
 
     /// The descriptor.

@@ -34,24 +34,3 @@ fn is_sealed_private_and_found_by_its_name() {
         assert!(unsafe { map::unmap(address, bytes) });
     }
 }
-
-#[test]
-fn another_file_at_its_number_is_left_alone() {
-    // Descriptors of this thread's own: those of other tests may get a number that is closed here.
-    // SAFETY: integers only.
-    assert_eq!(unsafe { libc::unshare(libc::CLONE_FILES) }, 0);
-    let made = Memfd::make(c"sheaves-test", 4096).expect("a file");
-    assert!(made.is_there());
-    let number = made.descriptor();
-    process::close(number);
-    assert!(!made.is_there());
-    let other = create(c"other").expect("a file");
-    // SAFETY: integers only.
-    assert_eq!(unsafe { libc::dup2(other, number) }, number);
-    assert!(!made.is_there());
-    made.close();
-    assert!(status(number).is_some(), "it is not ours to close");
-    process::close(number);
-    process::close(other);
-    assert_eq!(sealed_bytes(0), None);
-}
