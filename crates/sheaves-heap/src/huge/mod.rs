@@ -51,13 +51,25 @@ fn alloc_unlimited(size: usize, align: usize) -> (usize, bool) {
     if let Some(address) = alloc_kept(bytes, align) {
         return (address, true);
     }
-    let Some(address) = map::aligned(bytes, align) else { return NONE };
+    let mapped = map::aligned(bytes, align).or_else(|| map_after_return(bytes, align));
+    let Some(address) = mapped else { return NONE };
     if !TABLE.lock().insert(Entry { address, bytes }) {
         // SAFETY: mapped just now, and not returned yet.
         unsafe { map::unmap(address, bytes) };
         return NONE;
     }
     (address, true)
+}
+
+/// Tries again after everything unused has gone back, if that may be enough. A limit on address
+/// space counts what the heap has mapped.
+#[cold]
+fn map_after_return(bytes: usize, align: usize) -> Option<usize> {
+    if chunk::footprint().mapped_bytes < bytes {
+        return None;
+    }
+    defer::return_all(Reach::Quiet);
+    map::aligned(bytes, align)
 }
 
 /// A block that has room to grow in an idle range, if there is one; else 0.

@@ -181,13 +181,15 @@ pub fn note_holes(granule: Granule) {
     CHUNKS.lock().ask_no_more(index, HOLED);
 }
 
-/// Returns free memory to the system at once, with the headers of wholly free chunks, until at most
-/// `keep_bytes` of it hold old contents. Keeps what has the lowest addresses. Returns the bytes of
-/// heap that were returned.
+/// Returns free memory to the kernel at once, with the headers of wholly free chunks, until at most
+/// `keep_bytes` of it hold old contents. Keeps what has the lowest addresses. If none is kept, the
+/// end of the heap is unmapped as far as it is free. Returns the bytes of heap that were returned.
 #[cold]
 pub fn trim(keep_bytes: usize) -> usize {
     if keep_bytes == 0 {
-        return purge(Which::All);
+        let bytes = purge(Which::All);
+        CHUNKS.lock().shrink();
+        return bytes;
     }
     assert_none_held();
     let (count, keep) = (CHUNKS.lock().count, keep_bytes / GRANULE_BYTES);
@@ -206,6 +208,10 @@ pub(super) fn purge(which: Which) -> usize {
 fn purge_chunk(index: usize, which: Which) -> usize {
     let (entry, old, victims, is_empty, dirty) = {
         let mut chunks = CHUNKS.lock();
+        if index >= chunks.count {
+            // Another thread has unmapped it.
+            return 0;
+        }
         let state = chunk(index);
         let all = which == Which::All;
         let spared = if which == Which::Old { state.young } else { 0 };

@@ -263,6 +263,27 @@ impl Chunks {
         self.boundaries += self.boundary_before(self.count - 1);
     }
 
+    /// Unmaps the last chunks as long as they are wholly free and clean; the first one stays. What
+    /// describes them stays mapped. Other mappings can be there then.
+    pub(super) fn shrink(&mut self) {
+        let before = self.count;
+        while self.count > 1 {
+            let index = self.count - 1;
+            let mapped = mask(0, self.end - index * CHUNK_GRANULES);
+            let Chunk { free, clean, .. } = *chunk(index);
+            if free & clean != mapped {
+                break;
+            }
+            self.boundaries -= self.boundary_before(index);
+            chunk(index).free = 0;
+            self.end = index * CHUNK_GRANULES;
+            self.publish(index);
+        }
+        if self.count < before {
+            window::HEAP.shrink_to(self.end * GRANULE_BYTES);
+        }
+    }
+
     /// Skips the rest of the last chunk: it counts as in use for ever. False if there is none.
     fn skip_rest(&mut self) -> bool {
         let end = self.count * CHUNK_GRANULES;
