@@ -60,6 +60,10 @@ fn grows_over(region: usize, mappings: &[(usize, usize)]) {
         // SAFETY: from this heap.
         unsafe { free(malloc(size)) };
     }
+    let (last, bytes) = mappings[mappings.len() - 1];
+    let beyond = end + last + bytes;
+    let is_new =
+        |range: &Range<usize>| range.end > beyond && range.start <= beyond + bytes + (16 << 20);
     for size in [BLOCK_BYTES, 48] {
         let count = BLOCKS * BLOCK_BYTES / size;
         let blocks: Vec<_> = (0..count).map(|_| malloc(size)).collect();
@@ -68,6 +72,7 @@ fn grows_over(region: usize, mappings: &[(usize, usize)]) {
             // SAFETY: the block has `size` bytes.
             unsafe { block.cast::<usize>().write(index) };
         }
+        assert!(ranges().iter().any(is_new), "nothing was mapped behind {beyond:x}");
         for (index, block) in blocks.into_iter().enumerate() {
             // SAFETY: alive, written above.
             assert_eq!(unsafe { block.cast::<usize>().read() }, index);
@@ -76,11 +81,6 @@ fn grows_over(region: usize, mappings: &[(usize, usize)]) {
         }
         sheaves_heap::trim(0);
     }
-    let (last, bytes) = mappings[mappings.len() - 1];
-    let beyond = end + last + bytes;
-    let is_new =
-        |range: &Range<usize>| range.end > beyond && range.start <= beyond + bytes + (16 << 20);
-    assert!(ranges().iter().any(is_new), "nothing was mapped behind {beyond:x}");
     // SAFETY: from this heap.
     unsafe { free(first) };
     let totals = report::totals();

@@ -42,6 +42,8 @@ pub(crate) struct Chunks {
     /// Number of granules up to the last one that was mapped or skipped. The last chunk may have
     /// more: the heap grows into it.
     pub(super) end: usize,
+    /// The most that it has been: what is mapped again below it counts as discarded.
+    pub(super) top: usize,
     /// Number of granules that were skipped because other mappings are there.
     pub(super) skipped: usize,
     /// No chunk below these has room for a run of `index + 1` free granules.
@@ -68,6 +70,7 @@ pub(crate) struct Chunks {
 pub(crate) static CHUNKS: Lock<Chunks> = Lock::new(Chunks {
     count: 0,
     end: 0,
+    top: 0,
     skipped: 0,
     first_fit: [0; CHUNK_GRANULES],
     first_fit_dirty: [0; CHUNK_GRANULES],
@@ -247,11 +250,14 @@ impl Chunks {
             let _is_given = chunk.advice.give(address, more * GRANULE_BYTES);
             chunk.free |= new;
             chunk.clean |= new;
+            let again = self.top.saturating_sub(self.end).min(more);
+            chunk.discarded |= mask(first as u32, again);
             self.end += more;
             let lower = |first: &mut u32| *first = (*first).min(index as u32);
             self.first_fit.iter_mut().for_each(lower);
             probe::chunk_made(address, more * GRANULE_BYTES);
         }
+        self.top = self.top.max(self.end);
     }
 
     /// Adds a chunk, none of whose granules are free.
