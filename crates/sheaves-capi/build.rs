@@ -28,6 +28,10 @@ fn main() {
     if env::var("CARGO_CFG_PANIC").is_ok_and(|panic| panic == "abort") {
         arguments.push("-Wl,--defsym=rust_eh_personality=0".to_owned());
     }
+    // Without the standard library nothing else says that this needs libc.
+    if env::var("CARGO_CFG_TARGET_ENV").is_ok_and(|libc| libc == "gnu") {
+        arguments.push("-Wl,--no-as-needed,-lc".to_owned());
+    }
     if env::var_os("CARGO_FEATURE_CAPI").is_none() {
         arguments.push(format!("-Wl,-soname,{SHARED_OBJECT}"));
     }
