@@ -180,8 +180,7 @@ pub(crate) fn open(index: usize) -> bool {
     if is_open(index) {
         return true;
     }
-    // SAFETY: the row is in the space, and no part of it was taken. If a thread that is not in this
-    // child of a fork took it and has not noted that, this fails, and the slot stays without a row.
+    // SAFETY: the row is in the space, and no part of it was taken.
     let is_taken = unsafe { SPACE.take(row(index), committed_bytes()) };
     if is_taken {
         // Release pairs with the Acquire in `is_open` and `open_rows`.

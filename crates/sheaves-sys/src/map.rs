@@ -96,7 +96,7 @@ pub unsafe fn shared(address: usize, bytes: usize, descriptor: i32) -> Option<us
 pub unsafe fn shared_again(address: usize, bytes: usize) -> Option<usize> {
     // A length of 0 leaves the mapping, and makes another one of the same pages.
     // SAFETY: nothing is moved or replaced.
-    unsafe { remap(address, 0, bytes, libc::MREMAP_MAYMOVE, 0) }.ok()
+    unsafe { remap(address, 0, bytes, libc::MREMAP_MAYMOVE, 0) }
 }
 
 /// Zeroed read-write memory at a multiple of `align` (a power of two, at least a page).
@@ -281,7 +281,7 @@ pub unsafe fn resize(
 ) -> Option<usize> {
     let flags = if may_move { libc::MREMAP_MAYMOVE } else { 0 };
     // SAFETY: the same contract.
-    unsafe { remap(address, old_bytes, new_bytes, flags, 0) }.ok()
+    unsafe { remap(address, old_bytes, new_bytes, flags, 0) }
 }
 
 /// Moves a mapping to `to`, in place of what is mapped there, with a new size; contents stay, and
@@ -294,7 +294,7 @@ pub unsafe fn resize(
 pub unsafe fn move_to(address: usize, old_bytes: usize, new_bytes: usize, to: usize) -> bool {
     let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
     // SAFETY: the same contract.
-    unsafe { remap(address, old_bytes, new_bytes, flags, to) }.is_ok()
+    unsafe { remap(address, old_bytes, new_bytes, flags, to) }.is_some()
 }
 
 /// Makes the mapping that ends at an address longer, by memory that reads as zeros. It also works
@@ -306,7 +306,7 @@ pub unsafe fn move_to(address: usize, old_bytes: usize, new_bytes: usize, to: us
 pub unsafe fn extend(end: usize, more: usize) -> bool {
     let page = page_bytes();
     // SAFETY: the last page stays where it is, and what follows it is free.
-    unsafe { remap(end - page, page, page + more, 0, 0) }.is_ok()
+    unsafe { remap(end - page, page, page + more, 0, 0) }.is_some()
 }
 
 /// # Safety
@@ -317,10 +317,10 @@ unsafe fn remap(
     new_bytes: usize,
     flags: i32,
     to: usize,
-) -> Result<usize, i32> {
+) -> Option<usize> {
     // SAFETY: the caller owns the mapping, and what is at `to` if the flags say so; on success it
     // uses the new address only.
-    unsafe { call(libc::SYS_mremap, [address, old_bytes, new_bytes, flags as usize, to, 0]) }
+    unsafe { call(libc::SYS_mremap, [address, old_bytes, new_bytes, flags as usize, to, 0]) }.ok()
 }
 
 /// The soft limit on the address space in bytes (`RLIMIT_AS`), `None` where there is none.

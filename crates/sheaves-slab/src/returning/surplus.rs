@@ -99,7 +99,7 @@ fn begin() -> bool {
     let due_bytes = if falls {
         in_use_bytes / 16
     } else {
-        // The drop after which in use is a quarter of the peak.
+        // The drop after which in use is a quarter of the peak, or a quarter of what it is now.
         in_use_bytes - if is_quarter { in_use_bytes } else { peak_bytes } / 4
     };
     let due_bytes = due_bytes.clamp(DROP_BYTES_MIN, u32::MAX as usize);

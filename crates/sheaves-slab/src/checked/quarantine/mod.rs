@@ -297,7 +297,7 @@ fn confirm(id: CacheId, awaited: Option<(u64, Cookie)>, reach: Reach) -> bool {
         }
         return has_passed;
     }
-    // Not in a thread that forks: it has frozen the slots.
+    // Without a slot nothing is sealed here.
     if attach() == Attached::No {
         return false;
     }
