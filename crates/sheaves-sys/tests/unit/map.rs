@@ -63,7 +63,9 @@ fn reserved_space_is_committed_in_pieces() {
 #[test]
 fn mappings_move_with_their_contents() {
     let page = page_bytes();
-    let (old, new) = (anywhere(page).unwrap(), reserve(3 * page).unwrap());
+    // Where no other thread's mapping lands, once this one has moved away.
+    let (old, new) = ((1 << 32) + (2 << 30), reserve(3 * page).unwrap());
+    assert_eq!(exactly(old, page), Exactly::Mapped);
     // SAFETY: mapped by this test.
     unsafe { with_exposed_provenance_mut::<u64>(old).write(7) };
     // SAFETY: both ranges are mapped by this test.
