@@ -97,6 +97,8 @@ sheaves_sys::run_when_loaded!(first_realloc());
 
 /// The `realloc` that the loader finds first: the program's, if it has one, which knows the blocks
 /// of the program's `malloc`. Otherwise ours.
+///
+/// Not by `Bound`, as operators are in `cxx.rs`: release builds bind this name to ours.
 fn first_realloc() -> Realloc {
     // Relaxed, both: code, which is there before any thread.
     let mut first = REALLOC.load(Ordering::Relaxed);
