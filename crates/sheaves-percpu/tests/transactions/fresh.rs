@@ -56,10 +56,14 @@ fn fresh_process() {
 
 #[test]
 fn transactions_refuse_before_the_first_attach() {
-    let name = "fresh::fresh_process";
+    pass_alone("fresh::fresh_process", FRESH);
+}
+
+/// Runs a test in a process of its own, in which a variable is set. It has to pass.
+pub(crate) fn pass_alone(test: &str, variable: &str) {
     let output = Command::new(env::current_exe().unwrap())
-        .args(["--exact", name, "--test-threads=1", "--nocapture"])
-        .env(FRESH, "1")
+        .args(["--exact", test, "--test-threads=1", "--nocapture"])
+        .env(variable, "1")
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);

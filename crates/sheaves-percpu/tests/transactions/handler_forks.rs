@@ -2,6 +2,9 @@
 //! the drain and uses everything; no object is in a slot and in the hand of a thread.
 //!
 //! Handlers come at any time, or after each of the first instructions of a drain, and fewer later.
+//!
+//! Each test has a process of its own: where another thread forks, too, as other tests do to start
+//! processes, a child may be ended by a lock that this thread has.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
@@ -15,8 +18,8 @@ use sheaves_sys::errno;
 
 use crate::configurations::is_small;
 use crate::fast::{pop, push};
+use crate::fresh::pass_alone;
 use crate::numbers::{cmp_store, drain, is_sentinel, load, pop_slow, vacant};
-use crate::one_slot::alone;
 use crate::sheaves::Sheaf;
 
 #[cfg(target_arch = "x86_64")]
@@ -213,17 +216,32 @@ fn beside_trade(other: fn(), drains: impl FnOnce()) {
     assert!(objects.into_iter().eq((0..OBJECTS).map(|number| 2 * number)), "lost or doubled");
 }
 
+/// Set in the processes of these tests.
+const PROCESS: &str = "SHEAVES_TEST_HANDLER_FORKS";
+
+/// True where the test has run in a process of its own.
+fn has_run(test: &str) -> bool {
+    let is_to_run = std::env::var_os(PROCESS).is_none();
+    if is_to_run {
+        pass_alone(&format!("handler_forks::{test}"), PROCESS);
+    }
+    is_to_run
+}
+
 #[test]
 fn a_child_ends_the_drain_that_its_fork_has_interrupted() {
-    let _alone = alone();
+    if has_run("a_child_ends_the_drain_that_its_fork_has_interrupted") {
+        return;
+    }
     fork_in_drains(if is_small() { 5 } else { 60 }, || (), |status| status == 0);
 }
 
-/// Where another thread is forking, too, the child may be ended by a lock that this thread has. But
-/// neither fork waits for the other.
+/// Neither fork waits for the other.
 #[test]
 fn a_handler_does_not_wait_for_another_fork() {
-    let _alone = alone();
+    if has_run("a_handler_does_not_wait_for_another_fork") {
+        return;
+    }
     fork_in_drains(5, fork_often, |status| status == 0 || status == libc::SIGABRT);
 }
 
@@ -261,9 +279,8 @@ fn fork_in_drains(forks: usize, other: fn(), is_right: fn(c_int) -> bool) {
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn a_drain_may_be_interrupted_after_each_instruction() {
-    let _alone = alone();
-    if is_small() {
-        // Valgrind does not single-step.
+    // Valgrind does not single-step.
+    if is_small() || has_run("a_drain_may_be_interrupted_after_each_instruction") {
         return;
     }
     beside_trade(
