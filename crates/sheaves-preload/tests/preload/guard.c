@@ -87,11 +87,14 @@ int main(int count, char **arguments)
         correct();
         return 0;
     }
+    /* The first byte of the page after the block, and the last one of the page before it: nearer
+       than any other block can be, at whichever end of its place the block is. */
     char *block = make_block(30000);
+    unsigned long page = sysconf(_SC_PAGESIZE), start = (unsigned long)block;
     if (!strcmp(arguments[1], "over"))
-        spoil(block, 32768);
+        spoil(block, (start + 30000 + page - 1) / page * page - start);
     if (!strcmp(arguments[1], "under"))
-        spoil(block, -2769);
+        spoil(block, -(long)(start % page) - 1);
     if (!strcmp(arguments[1], "after")) {
         drop_block(block);
         spoil(block, 5);

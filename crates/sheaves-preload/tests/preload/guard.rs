@@ -38,7 +38,6 @@ fn reports_name_the_functions() {
     let program = program();
     for variables in [&ALL[..], &PORTABLE[..]] {
         for (kind, words) in [
-            // The block is at the end or at the beginning of 32 KiB, by chance.
             ("over", &["buffer overflow: write to 0x", "spoil", "main", "make_block"][..]),
             ("under", &["buffer underflow: write to 0x", "spoil", "main", "make_block"]),
             ("after", &["use after free: write to 0x", "spoil", "make_block", "drop_block"]),
