@@ -51,6 +51,11 @@ pub enum Kind {
     DoesNotParse { error: String },
     FunctionTooLong { name: String, lines: usize, lines_max: usize },
     BannedName { name: String, word: &'static str },
+    FolderTooFull { files: usize, files_max: usize },
+    ExceedsNoMore { name: String },
+    Twin { other: String, entry: String },
+    TwinUnexplained,
+    TwinGone { entry: String },
     // Code that is bound to the machine.
     AsmOutsideEngine { name: String },
     SystemCallOutsideSys { name: String },
@@ -99,6 +104,11 @@ impl fmt::Display for Kind {
             Self::DoesNotParse { .. } | Self::FunctionTooLong { .. } | Self::BannedName { .. } => {
                 self.fmt_shape(f)
             }
+            Self::FolderTooFull { .. }
+            | Self::ExceedsNoMore { .. }
+            | Self::Twin { .. }
+            | Self::TwinUnexplained
+            | Self::TwinGone { .. } => self.fmt_room(f),
             Self::AsmOutsideEngine { .. }
             | Self::SystemCallOutsideSys { .. }
             | Self::LibcGlob
@@ -164,6 +174,29 @@ impl Kind {
             ),
             Self::BannedName { name, word } => {
                 write!(f, "name `{name}` has the empty word `{word}`: name it after what it does")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn fmt_room(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FolderTooFull { files, files_max } => {
+                write!(f, "folder has {files} files, limit {files_max}: divide it by purpose")
+            }
+            Self::ExceedsNoMore { name } => {
+                write!(f, "`{name}` keeps the limits now: remove it from the list here")
+            }
+            Self::Twin { other, entry } => write!(
+                f,
+                "the same lines as at {other}: make one function of both, or add the line \
+                 `{entry}: WHY` to xtask/twins.txt"
+            ),
+            Self::TwinUnexplained => {
+                write!(f, "a twin without a reason: write `PLACE PLACE: why both stay`")
+            }
+            Self::TwinGone { entry } => {
+                write!(f, "`{entry}` is no twin any more: remove the line")
             }
             _ => Ok(()),
         }

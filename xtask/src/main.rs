@@ -22,7 +22,11 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Chore {
     /// Check the project's rules and print every finding as `file:line: what: what to do`.
-    Tidy,
+    Tidy {
+        /// Check nothing; list the code that occurs twice in the library crates.
+        #[arg(long)]
+        twins: bool,
+    },
     /// Write docs/fast-paths.md: the disassembly of the fast paths with instruction counts.
     Disasm {
         /// Write nothing; fail if the counts in the committed page are stale.
@@ -127,7 +131,7 @@ enum Chore {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match arguments.chore {
-        Chore::Tidy => run_tidy(),
+        Chore::Tidy { twins } => run_tidy(twins),
         Chore::Disasm { check, executable } => disasm::run(repo::root(), check, executable),
         Chore::Header { check } => header::run(repo::root(), check),
         Chore::UrcuExamples { table_ms } => urcu_examples::run(repo::root(), table_ms),
@@ -168,7 +172,13 @@ fn exit(done: anyhow::Result<ExitCode>) -> ExitCode {
     }
 }
 
-fn run_tidy() -> anyhow::Result<()> {
+fn run_tidy(twins: bool) -> anyhow::Result<()> {
+    if twins {
+        for twin in tidy::twins(repo::root())? {
+            println!("{twin}");
+        }
+        return Ok(());
+    }
     let findings = tidy::run(repo::root())?;
     for finding in &findings {
         println!("{finding}");

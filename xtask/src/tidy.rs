@@ -15,7 +15,9 @@ mod orderings;
 mod place;
 mod rust;
 mod shape;
+mod sizes;
 mod text;
+mod twins;
 mod words;
 
 use std::path::Path;
@@ -29,6 +31,7 @@ use crate::repo::{self, Package, TextFile};
 pub fn run(root: &Path) -> anyhow::Result<Vec<Finding>> {
     let files = repo::text_files(root)?;
     let mut findings = check_files(&files);
+    findings.extend(check_sizes(&files, &sizes::EXCEEDING));
     let packages = repo::packages(root).context("the crates of the workspace")?;
     findings.extend(check_layers(root, &files, &packages));
     commits::check(root, &mut findings);
@@ -64,6 +67,7 @@ pub fn check_files(files: &[TextFile]) -> Vec<Finding> {
         }
     }
     circles::check(&sources, &test_modules, &mut findings);
+    twins::check(files, &sources, &test_modules, &mut findings);
     documents::check(files, &mut findings);
     options::check(files, &mut findings);
     machine::check_no_std(&sources, &mut findings);
@@ -72,9 +76,27 @@ pub fn check_files(files: &[TextFile]) -> Vec<Finding> {
     findings
 }
 
+/// The twins of the library crates, explained or not, each with the start of its line in the list.
+pub fn twins(root: &Path) -> anyhow::Result<Vec<String>> {
+    let files = repo::text_files(root)?;
+    let code = files.iter().filter(|file| file.path.ends_with(".rs"));
+    let sources: Vec<_> = code.filter_map(|file| rust::RustFile::parse(file).ok()).collect();
+    let found = twins::find(&sources, &place::test_modules(&sources));
+    Ok(found.iter().map(twins::Twin::report).collect())
+}
+
 /// What the rule about words refuses.
 pub fn refused_words() -> impl Iterator<Item = &'static str> {
     words::refused()
+}
+
+/// Applies the rules about the size of files and folders of library crates; what `exceeding` names
+/// may, and has to.
+#[must_use]
+pub fn check_sizes(files: &[TextFile], exceeding: &[&str]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    sizes::check(files, exceeding, &mut findings);
+    findings
 }
 
 /// Applies the rule about layers: the table in `ARCHITECTURE.md` against the crates of the

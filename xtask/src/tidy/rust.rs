@@ -32,6 +32,12 @@ pub(crate) struct Token {
     pub(crate) line: usize,
 }
 
+impl Token {
+    pub(crate) fn is_word(&self) -> bool {
+        self.kind == TokenKind::Word
+    }
+}
+
 /// One line of a comment, documentation included.
 #[derive(Debug)]
 pub(crate) struct Comment {
@@ -137,6 +143,33 @@ impl RustFile {
             }
         }
         None
+    }
+
+    /// The index of the token that ends the signature of the function whose `fn` is at `index`: the
+    /// brace before its body, or a semicolon.
+    pub(crate) fn end_of_signature(&self, index: usize) -> usize {
+        let mut at = index;
+        while !matches!(self.text_at(Some(at)), "{" | ";" | "") {
+            let opens = self.tokens[at].kind == TokenKind::Open;
+            at = if opens { self.end_of_group(at) + 1 } else { at + 1 };
+        }
+        at
+    }
+
+    /// The index of the token that closes the group which the one at `open` opens.
+    pub(crate) fn end_of_group(&self, open: usize) -> usize {
+        let mut depth = 0_usize;
+        for (index, token) in self.tokens.iter().enumerate().skip(open) {
+            match token.kind {
+                TokenKind::Open => depth += 1,
+                TokenKind::Close => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            if depth == 0 {
+                return index;
+            }
+        }
+        self.tokens.len()
     }
 
     /// True when the token at `index` is a part of a `use` item.

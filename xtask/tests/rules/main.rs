@@ -11,7 +11,9 @@ mod machine;
 mod options;
 mod orderings;
 mod shape;
+mod sizes;
 mod text;
+mod twins;
 mod words;
 
 use xtask::finding::{Finding, Kind};
@@ -40,6 +42,11 @@ fn assert_finds(path: &str, text: &str, expected: &[(usize, Kind)]) {
 #[track_caller]
 fn assert_clean(path: &str, text: &str) {
     assert_finds(path, text, &[]);
+}
+
+/// Lines of code, no two alike, and each in one file of a test only.
+fn steps(name: &str, range: core::ops::Range<usize>) -> String {
+    range.map(|n| format!("    {name}({n},  2);\n")).collect()
 }
 
 #[test]

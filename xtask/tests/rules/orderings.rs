@@ -2,7 +2,7 @@
 
 use xtask::finding::Kind;
 
-use crate::{LIBRARY, TOOL, assert_clean, assert_finds};
+use crate::{LIBRARY, TOOL, assert_clean, assert_finds, steps};
 
 fn partner(ordering: &str) -> Kind {
     Kind::OrderingWithoutPartner { ordering: ordering.into() }
@@ -69,7 +69,7 @@ fn comment_reaches_six_lines() {
 #[test]
 fn comment_on_a_function_reaches_its_end() {
     let function = |opening: &str| {
-        let between = "    step();\n".repeat(20);
+        let between = steps("step", 0..20);
         let relaxed = "    a(Ordering::Relaxed);\n";
         format!("fn f() {{\n    // {opening}: a counter.\n{between}{relaxed}}}\n")
     };

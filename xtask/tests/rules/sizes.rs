@@ -1,0 +1,42 @@
+//! Length of files and folders of library crates, and the list of what still exceeds a limit.
+
+use xtask::finding::{Finding, Kind};
+
+use crate::{LIBRARY, TOOL, file};
+
+fn sizes(path: &str, lines: usize, files: usize, exceeding: &[&str]) -> Vec<(String, Kind)> {
+    let others = (1..files).map(|n| file(&path.replace(".rs", &format!("_{n}.rs")), ""));
+    let files: Vec<_> = [file(path, &"\n".repeat(lines))].into_iter().chain(others).collect();
+    let findings = xtask::tidy::check_sizes(&files, exceeding).into_iter();
+    findings.map(|Finding { file, kind, .. }| (file, kind)).collect()
+}
+
+#[test]
+fn file_too_long() {
+    let finding = (LIBRARY.to_owned(), Kind::FileTooLong { lines: 401, lines_max: 400 });
+    assert_eq!(sizes(LIBRARY, 401, 1, &[]), [finding]);
+    assert_eq!(sizes(LIBRARY, 400, 1, &[]), []);
+    assert_eq!(sizes(TOOL, 401, 1, &[]), []);
+    assert_eq!(sizes("crates/sheaves-slab/tests/depot.rs", 401, 1, &[]), []);
+    assert_eq!(sizes(LIBRARY, 401, 1, &[LIBRARY]), []);
+}
+
+#[test]
+fn folder_too_full() {
+    let folder = "crates/sheaves-slab/src";
+    let finding = (folder.to_owned(), Kind::FolderTooFull { files: 17, files_max: 16 });
+    assert_eq!(sizes(LIBRARY, 1, 17, &[]), [finding]);
+    assert_eq!(sizes(LIBRARY, 1, 16, &[]), []);
+    assert_eq!(sizes(TOOL, 1, 17, &[]), []);
+    assert_eq!(sizes("crates/sheaves-percpu/src/engine/rseq.rs", 1, 17, &[]), []);
+    assert_eq!(sizes(LIBRARY, 1, 17, &[folder]), []);
+}
+
+#[test]
+fn list_names_what_exceeds_only() {
+    for name in [LIBRARY, "crates/sheaves-slab/src", "crates/no/src/such.rs"] {
+        let kind = Kind::ExceedsNoMore { name: name.to_owned() };
+        let finding = ("xtask/src/tidy/sizes.rs".to_owned(), kind);
+        assert_eq!(sizes(LIBRARY, 400, 16, &[name]), [finding]);
+    }
+}
