@@ -51,6 +51,7 @@ pub enum Kind {
     DoesNotParse { error: String },
     FunctionTooLong { name: String, lines: usize, lines_max: usize },
     BannedName { name: String, word: &'static str },
+    RoomsStale,
     FolderTooFull { files: usize, files_max: usize },
     ExceedsNoMore { name: String },
     Twin { other: String, entry: String },
@@ -104,7 +105,8 @@ impl fmt::Display for Kind {
             Self::DoesNotParse { .. } | Self::FunctionTooLong { .. } | Self::BannedName { .. } => {
                 self.fmt_shape(f)
             }
-            Self::FolderTooFull { .. }
+            Self::RoomsStale
+            | Self::FolderTooFull { .. }
             | Self::ExceedsNoMore { .. }
             | Self::Twin { .. }
             | Self::TwinUnexplained
@@ -181,6 +183,9 @@ impl Kind {
 
     fn fmt_room(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::RoomsStale => {
+                write!(f, "the table of rooms differs from the code: run `cargo xtask header`")
+            }
             Self::FolderTooFull { files, files_max } => {
                 write!(f, "folder has {files} files, limit {files_max}: divide it by purpose")
             }

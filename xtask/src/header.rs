@@ -1,6 +1,6 @@
 //! `cargo xtask header`: makes the C header of the C API out of its Rust source, by cbindgen,
-//! its manual pages out of the header, the headers of liburcu's flavours out of their template, and
-//! all descriptions of options out of their table.
+//! its manual pages out of the header, the headers of liburcu's flavours out of their template, all
+//! descriptions of options out of their table, and the table of rooms out of the tree.
 //!
 //! All of them are committed, so that users do not need this; `--check` and the test
 //! `tests/header.rs` compare. What Rust cannot express is in `crates/sheaves-capi/header/`.
@@ -13,6 +13,7 @@ use std::path::Path;
 use anyhow::{Context as _, anyhow};
 
 use crate::options::{self, Opt};
+use crate::{repo, rooms};
 
 /// The crate of the C API.
 const CRATE: &str = "crates/sheaves-capi";
@@ -30,6 +31,8 @@ pub fn run(root: &Path, check: bool) -> anyhow::Result<()> {
     made.extend(pages::make(root, &header, &options)?);
     made.extend(options::make(root, &options)?);
     made.push((HEADER.to_owned(), header));
+    let document = rooms::document(&repo::text_files(root)?).context("no marks for rooms")?;
+    made.push((rooms::DOCUMENT.to_owned(), document));
     for (name, text) in made {
         let path = root.join(&name);
         if check {

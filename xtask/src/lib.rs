@@ -28,6 +28,7 @@ pub mod programs;
 pub mod publish;
 pub mod read_cost;
 pub mod repo;
+pub mod rooms;
 pub mod tidy;
 pub mod urcu_examples;
 pub mod vm;

@@ -36,7 +36,7 @@ enum Chore {
         #[arg(long, value_name = "FILE")]
         executable: Option<std::path::PathBuf>,
     },
-    /// Generate the C headers and the manual pages from the C API's source.
+    /// Generate the C headers, manual pages and tables of documents from the source.
     Header {
         /// Write nothing; fail if a committed file is stale.
         #[arg(long)]

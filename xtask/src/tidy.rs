@@ -20,18 +20,22 @@ mod text;
 mod twins;
 mod words;
 
+pub(crate) use place::is_library_code;
+
 use std::path::Path;
 
 use anyhow::Context as _;
 
-use crate::finding::Finding;
+use crate::finding::{Finding, Kind};
 use crate::repo::{self, Package, TextFile};
+use crate::rooms;
 
 /// Checks the whole repository; the findings are sorted by file and line.
 pub fn run(root: &Path) -> anyhow::Result<Vec<Finding>> {
     let files = repo::text_files(root)?;
     let mut findings = check_files(&files);
     findings.extend(check_sizes(&files, &sizes::EXCEEDING));
+    findings.extend(check_rooms(&files));
     let packages = repo::packages(root).context("the crates of the workspace")?;
     findings.extend(check_layers(root, &files, &packages));
     commits::check(root, &mut findings);
@@ -97,6 +101,16 @@ pub fn check_sizes(files: &[TextFile], exceeding: &[&str]) -> Vec<Finding> {
     let mut findings = Vec::new();
     sizes::check(files, exceeding, &mut findings);
     findings
+}
+
+/// Compares the table of rooms in `ARCHITECTURE.md` with the tree.
+#[must_use]
+pub fn check_rooms(files: &[TextFile]) -> Option<Finding> {
+    let committed = files.iter().find(|file| file.path == rooms::DOCUMENT)?;
+    let made = rooms::document(files).unwrap_or_default();
+    let mut lines = committed.text.lines().zip(made.lines()).zip(1..);
+    let line = lines.find(|((committed, made), _)| committed != made).map_or(1, |(_, line)| line);
+    (committed.text != made).then(|| Finding::new(rooms::DOCUMENT, line, Kind::RoomsStale))
 }
 
 /// Applies the rule about layers: the table in `ARCHITECTURE.md` against the crates of the

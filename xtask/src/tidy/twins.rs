@@ -6,8 +6,8 @@
 //! its six lines. A line of the list names two places, each by file and function, and says after a
 //! colon why both stay; one that names no twin any more is refused.
 
+use core::fmt::Write as _;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
 use super::place::{self, TestModules};
 use super::rust::{RustFile, TokenKind};

@@ -1,4 +1,5 @@
-//! Length of files and folders of library crates, and the list of what still exceeds a limit.
+//! Length of files and folders of library crates, the list of what still exceeds a limit, and the
+//! table of rooms.
 
 use xtask::finding::{Finding, Kind};
 
@@ -39,4 +40,18 @@ fn list_names_what_exceeds_only() {
         let finding = ("xtask/src/tidy/sizes.rs".to_owned(), kind);
         assert_eq!(sizes(LIBRARY, 400, 16, &[name]), [finding]);
     }
+}
+
+#[test]
+fn table_of_rooms_is_stale() {
+    let page = |sentence: &str| {
+        let row = format!("| `depot.rs` | {sentence} |");
+        let table = format!("\n| `crates/sheaves-slab/src/` | |\n|---|---|\n{row}\n\n");
+        let text = format!("<!-- rooms:begin -->\n{table}<!-- rooms:end -->\n");
+        [file("ARCHITECTURE.md", &text), file(LIBRARY, "//! The depot.\n")]
+    };
+    assert_eq!(xtask::tidy::check_rooms(&page("The depot.")), None);
+    let finding = xtask::tidy::check_rooms(&page("Other things.")).unwrap();
+    assert_eq!((finding.line, finding.kind), (5, Kind::RoomsStale));
+    assert!(xtask::tidy::check_rooms(&[file("ARCHITECTURE.md", "# No table\n")]).is_some());
 }
