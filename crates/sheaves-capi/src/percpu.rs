@@ -77,7 +77,7 @@ pub unsafe extern "C" fn sheaves_percpu_add(
 ) -> c_int {
     let Some(handle) = word(object, byte) else { return EINVAL };
     // SAFETY: the same contract; the word fits.
-    unsafe { memory::add(handle, byte, amount as usize) };
+    unsafe { handle.cell::<u64>(byte) }.add(amount);
     0
 }
 
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn sheaves_percpu_add(
 pub unsafe extern "C" fn sheaves_percpu_load(object: SheavesPercpu, byte: usize) -> u64 {
     let Some(handle) = word(object, byte) else { return 0 };
     // SAFETY: the same contract; the word fits.
-    unsafe { memory::load(handle, byte) as u64 }
+    unsafe { handle.cell::<u64>(byte) }.load()
 }
 
 /// Replaces the word of the current slot by desired if it holds expected; true if it did. False for
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn sheaves_percpu_compare_store(
 ) -> bool {
     let Some(handle) = word(object, byte) else { return false };
     // SAFETY: the same contract; the word fits.
-    unsafe { memory::cmp_store(handle, byte, expected as usize, desired as usize) }
+    unsafe { handle.cell::<u64>(byte) }.cmp_store(expected, desired)
 }
 
 /// The sum of a word over all slots, wrapping. It may miss additions that run at the same time. 0
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn sheaves_percpu_compare_store(
 pub unsafe extern "C" fn sheaves_percpu_sum(object: SheavesPercpu, byte: usize) -> u64 {
     let Some(handle) = word(object, byte) else { return 0 };
     // SAFETY: the same contract; the word fits.
-    unsafe { memory::sum(handle, byte) as u64 }
+    unsafe { handle.cell::<u64>(byte) }.sum()
 }
 
 /// The address of an object in a slot, whether or not a thread has used the slot. Slots have the
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn sheaves_percpu_sum(object: SheavesPercpu, byte: usize) 
 /// that.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_percpu_address(object: SheavesPercpu, slot: usize) -> *mut c_void {
-    let address = Handle::from_bits(object).and_then(|handle| memory::address(handle, slot));
+    let address = Handle::from_bits(object).and_then(|handle| handle.address(slot));
     address.map_or(null_mut(), |place| place.as_ptr().cast())
 }
 

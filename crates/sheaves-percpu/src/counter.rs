@@ -134,7 +134,7 @@ impl<const BATCH_BITS: u32> Counter<BATCH_BITS> {
     /// Bound of the error of [`Counter::approximate`]: one batch per slot that threads have used.
     #[must_use]
     pub fn error_bound(&self) -> u64 {
-        (slots::installed_indexes().count() as u64) << BATCH_BITS
+        (slots::slots_used() as u64) << BATCH_BITS
     }
 
     #[cold]

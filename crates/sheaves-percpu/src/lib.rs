@@ -58,10 +58,12 @@ pub mod internal {
     }
     /// What is told of per-CPU objects.
     pub mod observer {
-        pub use crate::memory::observer::{Observer, observe, slots_used};
+        pub use crate::memory::observer::{Observer, observe};
     }
     /// Blocks of slots, and what is in them.
     pub mod slots {
-        pub use crate::slots::{Attached, attach, drain, observe, prepare, take, take_where};
+        pub use crate::slots::{
+            Attached, attach, drain, observe, prepare, slots_used, take, take_where,
+        };
     }
 }

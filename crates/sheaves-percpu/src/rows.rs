@@ -129,6 +129,7 @@ pub fn slot_count() -> usize {
 }
 
 /// A single part, by its index in [`ONCE_SHIFTS`].
+#[inline]
 pub(crate) fn once(index: usize) -> &'static Part {
     &ONCE[index]
 }

@@ -154,6 +154,12 @@ pub(crate) fn installed_indexes() -> impl Iterator<Item = usize> {
     rows::set_bits(|word| INSTALLED[word].load(Ordering::Acquire), rows::slot_count())
 }
 
+/// Number of slots that threads have used.
+#[must_use]
+pub fn slots_used() -> usize {
+    installed_indexes().count()
+}
+
 /// Takes the cursors of `words` out of every slot and leaves [`Cursor::VACANT`]. Calls `take` with
 /// the cursor of each sheaf, and the word's index in `words`.
 ///

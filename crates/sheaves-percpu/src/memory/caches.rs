@@ -53,10 +53,11 @@ pub(super) unsafe fn push(class: Class, offset: usize) -> bool {
     unsafe { engine::push(access, class.word(), offset) }
 }
 
-/// Allocates an object when the current slot's sheaf has none.
+/// Allocates an object when the current slot's sheaf has none. Starts the engine.
 #[cold]
 #[inline(never)]
 pub(super) fn alloc_slow(class: Class) -> Result<usize, Error> {
+    let _started = Access::get();
     if is_open()
         && attach() == Attached::Yes
         && let Some(object) = pop_slow(class.word())
@@ -70,9 +71,10 @@ pub(super) fn alloc_slow(class: Class) -> Result<usize, Error> {
 }
 
 /// Allocates an object from the allocator. When the rows are exhausted, drains the caches and tries
-/// again.
+/// again. Starts the engine.
 #[cold]
 pub(super) fn alloc_uncached(shape: Shape) -> Result<usize, Error> {
+    let _started = Access::get();
     let mut offset = [0];
     let mut result = MEMORY.lock().alloc(shape, &mut offset);
     if matches!(result, Err(Error::Exhausted | Error::NoMemory)) && drain() {
@@ -101,9 +103,9 @@ fn install(word: Word, cursor: Cursor) -> bool {
     unsafe { cmp_store(word, Cursor::VACANT, cursor) }
 }
 
-/// Puts an owned sheaf into the pool.
+/// Puts an owned sheaf back into the pool, where all sheaves of the caches are from.
 fn put(sheaf: Sheaf) {
-    // SAFETY: all sheaves of the caches are from the pool; the caller gives this one up.
+    // SAFETY: the caller owns the sheaf, and gives it up.
     unsafe { MEMORY.lock().sheaves.put(sheaf) };
 }
 
@@ -144,6 +146,12 @@ pub(super) fn free_slow(class: Class, offset: usize) {
             }
         }
     }
+    free_uncached(offset);
+}
+
+/// Returns an object, which is zero in every row, to the allocator.
+#[cold]
+pub(super) fn free_uncached(offset: usize) {
     MEMORY.lock().free(&mut [offset]);
 }
 

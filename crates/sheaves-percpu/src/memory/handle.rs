@@ -1,7 +1,12 @@
 //! Handles, as returned by [`super::alloc`].
 
 use core::num::NonZeroU64;
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::memory::access::open_row;
+use crate::percpu::{CellRef, CellValue};
+use crate::rows;
 
 /// A per-CPU object: one place in every slot, at the same offset.
 ///
@@ -83,6 +88,33 @@ impl Handle {
     #[must_use]
     pub fn align(self) -> usize {
         1 << ((self.0.get() >> ALIGN_SHIFT) & 0xF)
+    }
+
+    /// The [`SlotCell`](crate::SlotCell) at `byte` of the object, for transactions.
+    ///
+    /// # Safety
+    /// While the result is used, the object is allocated, with an alignment of at least 8. `byte`
+    /// is a multiple of 8 and at most `size - 8`. Only transactions change these eight bytes.
+    #[inline]
+    #[must_use]
+    pub unsafe fn cell<'a, W: CellValue>(self, byte: usize) -> CellRef<'a, W> {
+        // SAFETY: the same contract.
+        unsafe { CellRef::at(self.offset() + byte) }
+    }
+
+    /// The address of the object in a slot's row, even if no thread has used the slot. `None` when
+    /// there is no such slot or memory is out. With the number of slots as `slot`, the result is in
+    /// the row that threads without a slot share.
+    ///
+    /// The memory is valid while the object is allocated. Other threads may run transactions on it,
+    /// so use atomics unless the program excludes that.
+    #[must_use]
+    pub fn address(self, slot: usize) -> Option<NonNull<u8>> {
+        if rows::slot_count() == 0 || slot > rows::shared() {
+            return None;
+        }
+        let address = rows::row(slot) + self.offset();
+        NonNull::new(core::ptr::with_exposed_provenance_mut(address)).filter(|_| open_row(slot))
     }
 }
 

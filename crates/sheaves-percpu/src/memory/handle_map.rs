@@ -17,7 +17,7 @@
 //! a sixteenth of the objects' size in one slot.
 
 use core::ops::Range;
-use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU8, Ordering};
 
 use sheaves_sys::map;
 
@@ -30,17 +30,6 @@ const SHIFTS: [u32; 2] = [rows::ONCE_SHIFTS[0], rows::ONCE_SHIFTS[1]];
 /// Smallest size in bytes of an object in the second map.
 const LARGE_BYTES_MIN: usize = 1 << SHIFTS[1];
 
-/// Starts of the maps; 0 before [`set_starts`].
-static STARTS: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
-
-/// Sets the starts of the maps. Under the memory lock.
-pub(super) fn set_starts() {
-    for (index, start) in STARTS.iter().enumerate() {
-        // Relaxed: `State::start` publishes them by `IS_OPEN`; a thread that frees has read that.
-        start.store(rows::once(index).start(), Ordering::Relaxed);
-    }
-}
-
 /// Commits the bytes for the first `row_bytes` of rows. Under the memory lock; false when memory is
 /// out.
 pub(super) fn commit(row_bytes: usize) -> bool {
@@ -52,14 +41,12 @@ pub(super) fn commit(row_bytes: usize) -> bool {
 /// Discards the bytes for a range of a row, and what completes their pages among those for
 /// `around`, where no object is. They stay 0.
 pub(super) fn discard(range: Range<usize>, around: Range<usize>) {
-    for (start, shift) in STARTS.iter().zip(SHIFTS) {
+    for (index, shift) in SHIFTS.into_iter().enumerate() {
         let bytes = |range: &Range<usize>| range.start >> shift..range.end >> shift;
         let pages = rows::whole_pages(bytes(&range), bytes(&around));
         if !pages.is_empty() {
-            // Relaxed: under the memory lock.
-            let start = start.load(Ordering::Relaxed) + pages.start;
             // SAFETY: committed with the rows; discarding does not change bytes that are 0.
-            unsafe { map::discard(start, pages.len()) };
+            unsafe { map::discard(rows::once(index).start() + pages.start, pages.len()) };
         }
     }
 }
@@ -68,9 +55,7 @@ pub(super) fn discard(range: Range<usize>, around: Range<usize>) {
 #[inline]
 fn byte_of(offset: usize, size: usize) -> &'static AtomicU8 {
     let map = usize::from(size >= LARGE_BYTES_MIN);
-    // Relaxed: as in `set_starts`.
-    let start = STARTS[map].load(Ordering::Relaxed);
-    let address = start + (offset >> SHIFTS[map]);
+    let address = rows::once(map).start() + (offset >> SHIFTS[map]);
     let byte = core::ptr::with_exposed_provenance::<AtomicU8>(address);
     // SAFETY: 1. callers pass offsets in committed rows, whose bytes were committed before and are
     // never unmapped; 2. all access is atomic.

@@ -10,9 +10,9 @@
 //!
 //! let hits = memory::alloc(8, 8)?;
 //! // SAFETY: only transactions use the word, and it is freed after the last one.
-//! unsafe { memory::add(hits, 0, 5) };
-//! // SAFETY: as above.
-//! assert_eq!(unsafe { memory::sum(hits, 0) }, 5);
+//! let cell = unsafe { hits.cell::<u64>(0) };
+//! cell.add(5);
+//! assert_eq!(cell.sum(), 5);
 //! // SAFETY: the object is not used any more.
 //! unsafe { memory::free(hits) }.unwrap();
 //! # Ok::<(), memory::Error>(())
@@ -34,7 +34,7 @@
 //! | `caches` | a few free objects per slot and size class | none: transactions |
 //! | `state` | the allocator of `dynamic/`, and empty sheaves | memory lock |
 //! | `backing` | commits more of the rows when chunks are created | slots lock, inside |
-//! | `zero` | zeroes objects when they are freed | none |
+//! | `objects` | zeroes objects when they are freed | none |
 //! | `handle_map` | which objects are allocated by handle | none: atomics |
 //!
 //! The memory lock is taken before the slots lock. A fork takes both, so that the child can
@@ -49,20 +49,18 @@ mod handle;
 mod handle_map;
 pub(crate) mod objects;
 pub(crate) mod observer;
-mod pool;
 pub(crate) mod state;
-mod statistics;
-pub(crate) mod zero;
 
-pub use access::{add, address, cmp_store, load, sum};
 pub use handle::Handle;
-pub use statistics::{Statistics, statistics};
+pub use state::{Statistics, statistics};
 
 pub use crate::dynamic::Statistics as AllocatorStatistics;
 pub use crate::dynamic::{ALIGN_MAX, Error, FreeError, OBJECT_BYTES_MAX};
 
 use crate::dynamic::Shape;
-use state::MEMORY;
+use crate::rows;
+use crate::word::BLOCK_BYTES;
+use state::{MEMORY, is_open};
 
 /// Allocates `size` zero bytes in every slot, at a multiple of `align`. The size is from 1 to
 /// [`OBJECT_BYTES_MAX`], the alignment a power of two up to [`ALIGN_MAX`].
@@ -92,7 +90,8 @@ pub unsafe fn free(handle: Handle) -> Result<(), FreeError> {
     let (offset, size, align) = (handle.offset(), handle.size(), handle.align());
     let shape = Shape::new(size, align).map_err(|_| FreeError::Foreign)?;
     let shape = shape.at_least(handle_map::BYTES_MIN);
-    if !objects::is_inside(offset, shape) {
+    let end = offset + shape.size();
+    if !is_open() || offset < BLOCK_BYTES || end > rows::committed_bytes() {
         return Err(FreeError::Foreign);
     }
     if !handle_map::clear(offset, shape.size()) {
@@ -110,7 +109,7 @@ pub unsafe fn free(handle: Handle) -> Result<(), FreeError> {
 /// Interrupts the CPUs that run this process, as a drain does. May sleep.
 pub fn trim() {
     caches::drain();
-    if let Some(allocator) = MEMORY.lock().allocator() {
+    if let Some(allocator) = &mut MEMORY.lock().allocator {
         allocator.trim();
     }
 }

@@ -1,16 +1,15 @@
 //! Objects that are zero in every row: allocated and freed, by caches if possible.
+//!
+//! Objects are zeroed when they are freed, outside every lock, so an allocation has nothing to
+//! write. Untouched pages and discarded pages are zero anyway. Words that are already zero are only
+//! read: this takes no cache lines from other CPUs, and allocates no memory for untouched pages.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::dynamic::Shape;
 use crate::engine::rows::PackedWord;
-use crate::engine::{Access, Mode, mode};
-use crate::memory::Error;
-use crate::memory::caches::{self, alloc_uncached};
 use crate::memory::class::Class;
-use crate::memory::observer;
-use crate::memory::state::{MEMORY, is_open};
-use crate::memory::zero::zero;
+use crate::memory::{Error, caches, observer};
 use crate::rows;
 use crate::word::{BLOCK_BYTES, RowWord};
 
@@ -20,25 +19,12 @@ pub(crate) fn alloc(shape: Shape) -> Result<usize, Error> {
     let offset = match Class::of(shape) {
         Some(class) => match caches::pop(class) {
             Some(offset) => offset,
-            None => alloc_slow(class)?,
+            None => caches::alloc_slow(class)?,
         },
-        None => alloc_without_class(shape)?,
+        None => caches::alloc_uncached(shape)?,
     };
     observer::allocated(offset, shape.size());
     Ok(offset)
-}
-
-#[cold]
-#[inline(never)]
-fn alloc_slow(class: Class) -> Result<usize, Error> {
-    let _started = Access::get();
-    caches::alloc_slow(class)
-}
-
-#[cold]
-fn alloc_without_class(shape: Shape) -> Result<usize, Error> {
-    let _started = Access::get();
-    alloc_uncached(shape)
 }
 
 /// Frees an object, to the caches if they have room.
@@ -58,13 +44,48 @@ pub(crate) unsafe fn free(offset: usize, shape: Shape) {
                 caches::free_slow(class, offset);
             }
         }
-        None => free_uncached(offset),
+        None => caches::free_uncached(offset),
     }
 }
 
-#[cold]
-fn free_uncached(offset: usize) {
-    MEMORY.lock().free(&mut [offset]);
+/// Zeroes an object in all rows where it may be anything else.
+///
+/// # Safety
+/// The caller owns the object in every row. `offset` is a multiple of 4, and the object has `bytes`
+/// rounded up to 4.
+#[inline]
+unsafe fn zero(offset: usize, bytes: usize) {
+    // SAFETY: the same contract; the row is open.
+    rows::written().for_each(|row| unsafe { zero_in_row(rows::row(row) + offset, bytes) });
+}
+
+/// # Safety
+/// As [`zero`], for one row.
+#[inline]
+unsafe fn zero_in_row(address: usize, bytes: usize) {
+    if (address | bytes).is_multiple_of(8) {
+        // SAFETY: the same contract.
+        unsafe { zero_units::<u64>(address, bytes / 8) };
+    } else {
+        // SAFETY: the same contract.
+        unsafe { zero_units::<u32>(address, bytes.div_ceil(4)) };
+    }
+}
+
+/// # Safety
+/// The caller owns `count` units at `address`, which is aligned for them.
+#[inline]
+unsafe fn zero_units<U: Copy + Default + PartialEq>(address: usize, count: usize) {
+    let start = core::ptr::with_exposed_provenance_mut::<U>(address);
+    for index in 0..count {
+        // SAFETY: inside the object.
+        let unit = unsafe { start.add(index) };
+        // SAFETY: the caller owns it; memory of rows is always initialised.
+        if unsafe { unit.read() } != U::default() {
+            // SAFETY: as above.
+            unsafe { unit.write(U::default()) };
+        }
+    }
 }
 
 /// A word in every row, allocated at first use. Its owner stores this, which is eight bytes.
@@ -136,11 +157,4 @@ impl LazyWord {
         }
         *self.0.get_mut() = 0;
     }
-}
-
-/// True when an object of this shape can be at an offset.
-pub(super) fn is_inside(offset: usize, shape: Shape) -> bool {
-    let end = offset + shape.size();
-    let is_started = mode() != Mode::NotStarted && is_open();
-    is_started && offset >= BLOCK_BYTES && end <= rows::committed_bytes()
 }

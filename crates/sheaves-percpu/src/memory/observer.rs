@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::{rows, slots};
+use crate::rows;
 
 /// Functions that are called with the address of an object in no slot's row, which is the object's
 /// own. They are called without a lock.
@@ -21,12 +21,6 @@ static OBSERVER: AtomicPtr<Observer> = AtomicPtr::new(core::ptr::null_mut());
 pub fn observe(observer: &'static Observer) {
     // Release pairs with the Acquire in `observer`.
     OBSERVER.store(core::ptr::from_ref(observer).cast_mut(), Ordering::Release);
-}
-
-/// Slots that threads have used.
-#[must_use]
-pub fn slots_used() -> usize {
-    slots::installed_indexes().count()
 }
 
 #[inline]

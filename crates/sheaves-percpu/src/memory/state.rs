@@ -1,21 +1,27 @@
-//! The allocator of this process, and its lock.
+//! What the memory lock guards: the allocator of this process, and the pool of empty sheaves for
+//! the caches. Sheaves are never unmapped: a slot needs one for each size class that it uses.
 
+use core::ops::Range;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use sheaves_sys::lock::Lock;
-use sheaves_sys::tsan;
+use sheaves_sys::{map, tsan};
 
+#[cfg(any(test, feature = "counters"))]
+use crate::dynamic::Counters;
 use crate::dynamic::{Allocator, Config, Shape};
-use crate::memory::Error;
 use crate::memory::backing::{Rows, UNIT_BYTES};
 use crate::memory::class::CLASSES;
-use crate::memory::handle_map;
-use crate::memory::pool::Pool;
+use crate::memory::{AllocatorStatistics, Error};
+use crate::sheaf::Sheaf;
 use crate::word::{BLOCK_BYTES, Region};
 use crate::{rows, slots};
 
+/// Bytes that are mapped at a time. A sheaf's memory is first touched at its first use.
+const MAP_BYTES: usize = 64 * Sheaf::BYTES;
+
 pub(crate) struct State {
-    allocator: Option<Allocator<Rows>>,
+    pub(super) allocator: Option<Allocator<Rows>>,
     pub(super) sheaves: Pool,
 }
 
@@ -60,10 +66,6 @@ impl State {
             allocator.balance();
         }
     }
-
-    pub(super) fn allocator(&mut self) -> Option<&mut Allocator<Rows>> {
-        self.allocator.as_mut()
-    }
 }
 
 /// Creates the allocator of the rows, behind the blocks. Under the memory lock, after the
@@ -82,6 +84,81 @@ fn make() -> Result<Allocator<Rows>, Error> {
     if !is_open {
         return Err(Error::NoMemory);
     }
-    handle_map::set_starts();
     Allocator::new(Rows, config).ok_or(Error::NoMemory)
+}
+
+/// The sheaves that are in no slot.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    /// The first free sheaf that was in use before; the others follow by [`Sheaf::next`].
+    first: Option<Sheaf>,
+    /// Addresses of the sheaves that were never used.
+    fresh: Range<usize>,
+}
+
+impl Pool {
+    pub(super) const fn new() -> Pool {
+        Pool { first: None, fresh: 0..0 }
+    }
+
+    /// A sheaf for the caller, with room for [`Sheaf::OBJECTS_MAX`]; `None` when memory is out.
+    pub(super) fn take(&mut self) -> Option<Sheaf> {
+        let Some(sheaf) = self.first else { return self.make() };
+        self.first = sheaf.next();
+        Some(sheaf)
+    }
+
+    /// # Safety
+    /// The caller owns the sheaf, which is from [`Pool::take`], and gives it up.
+    pub(super) unsafe fn put(&mut self, sheaf: Sheaf) {
+        // SAFETY: the same contract.
+        unsafe { sheaf.set_next(self.first) };
+        self.first = Some(sheaf);
+    }
+
+    fn make(&mut self) -> Option<Sheaf> {
+        if self.fresh.is_empty() {
+            let start = map::aligned(MAP_BYTES, Sheaf::BYTES)?;
+            self.fresh = start..start + MAP_BYTES;
+        }
+        // SAFETY: mapped above, for this use alone, and never unmapped.
+        let sheaf = unsafe { Sheaf::at(self.fresh.start) };
+        // SAFETY: no other thread knows the sheaf.
+        unsafe { sheaf.format(Sheaf::OBJECTS_MAX) };
+        self.fresh.start += Sheaf::BYTES;
+        Some(sheaf)
+    }
+}
+
+/// The state of per-CPU memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// The allocator's statistics, which count cached objects as allocated. Bytes and pages are
+    /// those of one slot.
+    pub allocator: AllocatorStatistics,
+    /// How much work the allocator has done.
+    #[cfg(any(test, feature = "counters"))]
+    pub counters: Counters,
+    /// Slots that threads have used.
+    pub slots_used: usize,
+    /// Committed bytes of each used slot's row.
+    pub committed_bytes: usize,
+    /// Bytes that each slot's row can grow to.
+    pub row_bytes: usize,
+}
+
+/// Statistics of per-CPU memory; `None` before the first allocation. Takes locks for microseconds.
+#[must_use]
+pub fn statistics() -> Option<Statistics> {
+    let mut memory = MEMORY.lock();
+    let allocator = memory.allocator.as_mut()?;
+    Some(Statistics {
+        allocator: allocator.statistics(),
+        #[cfg(any(test, feature = "counters"))]
+        counters: allocator.counters(),
+        slots_used: slots::slots_used(),
+        committed_bytes: rows::committed_bytes(),
+        row_bytes: rows::row_bytes(),
+    })
 }

@@ -5,8 +5,10 @@ use core::marker::PhantomData;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::engine::Access;
-use crate::memory::access;
+use crate::engine::rows::{self as transactions, Outcome, slow};
+use crate::memory::access::{retry, row_or_shared, shared_row};
 use crate::percpu::zeroed::Zeroed;
+use crate::rows;
 use crate::word::RowWord;
 
 mod sealed {
@@ -147,13 +149,6 @@ pub struct CellRef<'a, W> {
 }
 
 impl<'a, W: CellValue> CellRef<'a, W> {
-    /// The caller borrows the object for `'a`.
-    #[inline]
-    pub(super) fn new(word: RowWord) -> CellRef<'a, W> {
-        // INVARIANT: by the borrow.
-        CellRef { word, object: PhantomData }
-    }
-
     /// The cell at an offset in each row, see [`CellRef::offset`]; for arrays of cells.
     ///
     /// # Safety
@@ -161,8 +156,10 @@ impl<'a, W: CellValue> CellRef<'a, W> {
     #[inline(always)]
     #[must_use]
     pub unsafe fn at(offset: usize) -> CellRef<'a, W> {
-        // SAFETY: by the contract.
-        CellRef::new(unsafe { RowWord::new(offset) })
+        // SAFETY: the same contract.
+        let word = unsafe { RowWord::new(offset) };
+        // INVARIANT: the same contract.
+        CellRef { word, object: PhantomData }
     }
 
     /// Its offset in each row, in bytes: an offset in the object, and where the object begins.
@@ -175,45 +172,43 @@ impl<'a, W: CellValue> CellRef<'a, W> {
     /// Adds to the current slot's value, wrapping.
     #[inline(always)]
     pub fn add(self, amount: W) {
-        access::add_to(self.word, amount.into_word());
+        let amount = amount.into_word();
+        if transactions::add(self.access(), self.word, amount) != Outcome::Done {
+            self.add_slow(amount);
+        }
     }
 
     /// Adds 1. In a loop, some CPUs (Intel since Golden Cove) run this several times as fast as
     /// [`CellRef::add`], whose amount is not a constant.
     #[inline(always)]
     pub fn increment(self) {
-        self.increment_by(self.access());
+        self.add_const::<1>(self.access());
     }
 
     /// [`CellRef::increment`] with a kept [`Access`], for several increments in a row.
     #[inline(always)]
     pub fn increment_by(self, access: Access) {
-        access::add_const_by::<1>(access, self.word);
+        self.add_const::<1>(access);
     }
 
     /// Subtracts 1; as fast as [`CellRef::increment`].
     #[inline(always)]
     pub fn decrement(self) {
-        access::add_const_by::<-1>(self.access(), self.word);
-    }
-
-    #[inline(always)]
-    fn access(self) -> Access {
-        // SAFETY: by the invariant there is an object, so the engine has started.
-        unsafe { Access::of_started() }
+        self.add_const::<-1>(self.access());
     }
 
     /// Subtracts from the current slot's value, wrapping.
     #[inline(always)]
     pub fn sub(self, amount: W) {
-        access::add_to(self.word, amount.into_word().wrapping_neg());
+        self.add(W::from_word(amount.into_word().wrapping_neg()));
     }
 
     /// The current slot's value. A hint: the thread may move to another slot at any time.
     #[inline]
     #[must_use]
     pub fn load(self) -> W {
-        W::from_word(access::load_from(self.word))
+        // Relaxed: a hint; a caller that acts on it compares again.
+        W::from_word(self.word.in_row(row_or_shared()).load(Ordering::Relaxed))
     }
 
     /// Stores `new` in the current slot if that slot holds `expected`; returns whether it did. The
@@ -221,7 +216,12 @@ impl<'a, W: CellValue> CellRef<'a, W> {
     #[inline]
     #[must_use]
     pub fn cmp_store(self, expected: W, new: W) -> bool {
-        access::cmp_store_in(self.word, expected.into_word(), new.into_word())
+        let (expected, new) = (expected.into_word(), new.into_word());
+        match transactions::cmp_store(self.access(), self.word, expected, new) {
+            Outcome::Done => true,
+            Outcome::Declined => false,
+            Outcome::NoBlock => self.cmp_store_slow(expected, new),
+        }
     }
 
     /// The sum over all slots, wrapping.
@@ -231,7 +231,43 @@ impl<'a, W: CellValue> CellRef<'a, W> {
     /// an earlier one not.
     #[must_use]
     pub fn sum(self) -> W {
-        W::from_word(access::sum_of(self.word))
+        // Relaxed: see above; an integer that publishes no other memory.
+        let value = |row| self.word.in_row(rows::row(row)).load(Ordering::Relaxed);
+        W::from_word(rows::written().map(value).fold(0, usize::wrapping_add))
+    }
+
+    #[inline(always)]
+    fn access(self) -> Access {
+        // SAFETY: by the invariant there is an object, so the engine has started.
+        unsafe { Access::of_started() }
+    }
+
+    #[inline(always)]
+    fn add_const<const AMOUNT: i32>(self, access: Access) {
+        if transactions::add_const::<AMOUNT>(access, self.word) != Outcome::Done {
+            self.add_slow(AMOUNT as usize);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_slow(self, amount: usize) {
+        if retry(|| slow::add(self.word, amount)).is_none() {
+            // Relaxed: an integer that publishes no other memory.
+            self.word.in_row(shared_row()).fetch_add(amount, Ordering::Relaxed);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn cmp_store_slow(self, expected: usize, new: usize) -> bool {
+        if let Some(outcome) = retry(|| slow::cmp_store(self.word, expected, new)) {
+            return outcome == Outcome::Done;
+        }
+        // AcqRel pairs with itself, on the same word: transactions on a row are ordered. Relaxed on
+        // failure: the value is not used.
+        let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
+        self.word.in_row(shared_row()).compare_exchange(expected, new, success, failure).is_ok()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Per-CPU values in statics.
 
 use core::fmt;
+use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::memory::Error;
@@ -66,13 +67,13 @@ impl<T: Zeroed + Sync> PerCpuStatic<T> {
 
     #[cold]
     fn make(&self) -> Result<&PerCpu<T>, Error> {
-        let made = core::mem::ManuallyDrop::new(PerCpu::<T>::zeroed()?);
-        let bits = made.object.0.get();
+        let made = ManuallyDrop::new(PerCpu::<T>::zeroed()?);
+        let bits = made.offset.get();
         // Release pairs with the Acquire in `made`. Acquire on failure pairs with the Release of
         // the thread that was first.
         let won = self.bits.compare_exchange(0, bits, Ordering::Release, Ordering::Acquire);
         if won.is_err() {
-            drop(core::mem::ManuallyDrop::into_inner(made));
+            drop(ManuallyDrop::into_inner(made));
         }
         self.made().ok_or(Error::NoMemory)
     }

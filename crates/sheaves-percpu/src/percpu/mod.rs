@@ -19,6 +19,7 @@ pub use zeroed::Zeroed;
 
 use core::fmt;
 use core::marker::PhantomData;
+use core::mem::{ManuallyDrop, MaybeUninit};
 use core::num::NonZeroU32;
 
 use crate::dynamic::Shape;
@@ -26,7 +27,6 @@ use crate::memory::Error;
 use crate::memory::access::{open_row, row_or_shared};
 use crate::memory::objects;
 use crate::rows;
-use crate::word::RowWord;
 
 /// A value of type `T` in every slot; cf. the kernel's `alloc_percpu`.
 ///
@@ -58,33 +58,12 @@ use crate::word::RowWord;
 /// separate values.
 ///
 /// # Invariants
-/// `object` stays allocated with the shape of `T` while this exists. It holds a `T` in every row
-/// that `rows::written` returns.
+/// The object at `offset` stays allocated with the shape of `T` while this exists. It holds a `T`
+/// in every row that `rows::written` returns.
 #[repr(transparent)]
 pub struct PerCpu<T> {
-    object: Object,
+    offset: NonZeroU32,
     values: PhantomData<T>,
-}
-
-/// Offset of a value.
-#[derive(Debug, Clone, Copy)]
-#[repr(transparent)]
-struct Object(NonZeroU32);
-
-impl Object {
-    fn new(offset: usize) -> Object {
-        // Offset 0 is impossible: the block is at the start of each row.
-        Object(NonZeroU32::new(offset as u32).unwrap_or(NonZeroU32::MAX))
-    }
-
-    #[inline]
-    fn offset(self) -> usize {
-        self.0.get() as usize
-    }
-
-    fn at<T>(self, row: usize) -> *mut T {
-        core::ptr::with_exposed_provenance_mut(rows::row(row) + self.offset())
-    }
 }
 
 // SAFETY: a drop in another thread drops the values there, and `T: Send`.
@@ -103,8 +82,10 @@ impl<T: Zeroed> PerCpu<T> {
     /// See [`Error`]; [`Error::ZeroSize`] and [`Error::TooLarge`] depend on the type only.
     pub fn zeroed() -> Result<PerCpu<T>, Error> {
         let offset = objects::alloc(const { shape_of::<T>() }?)?;
+        // Offset 0 is impossible: the block is at the start of each row.
+        let offset = NonZeroU32::new(offset as u32).unwrap_or(NonZeroU32::MAX);
         // INVARIANT: memory of rows is zero, which is a valid T.
-        Ok(PerCpu { object: Object::new(offset), values: PhantomData })
+        Ok(PerCpu { offset, values: PhantomData })
     }
 }
 
@@ -117,15 +98,25 @@ impl<T> PerCpu<T> {
     ///
     /// # Errors
     /// As [`PerCpu::zeroed`].
-    pub fn with(value: impl FnMut(usize) -> T) -> Result<PerCpu<T>, Error> {
-        let shape = const { shape_of::<T>() }?;
-        let offset = objects::alloc(shape)?;
-        let object = Object::new(offset);
-        let mut filling = Filling { object, shape, filled: 0, values: PhantomData };
-        filling.run(value)?;
-        core::mem::forget(filling);
+    pub fn with(mut value: impl FnMut(usize) -> T) -> Result<PerCpu<T>, Error> {
+        let mut filling = Filling { object: PerCpu::<MaybeUninit<T>>::zeroed()?, filled: 0 };
+        for row in 0..=rows::shared() {
+            if !open_row(row) {
+                return Err(Error::NoMemory);
+            }
+            let value = value(row);
+            // SAFETY: the row is open, and the object in it belongs to `filling` alone.
+            unsafe { filling.object.at(row).write(MaybeUninit::new(value)) };
+            filling.filled = row + 1;
+        }
+        let offset = ManuallyDrop::new(filling).object.offset;
         // INVARIANT: every row has been opened and filled.
-        Ok(PerCpu { object, values: PhantomData })
+        Ok(PerCpu { offset, values: PhantomData })
+    }
+
+    #[inline]
+    fn at(&self, row: usize) -> *mut T {
+        core::ptr::with_exposed_provenance_mut(rows::row(row) + self.offset.get() as usize)
     }
 
     /// Converts it into a number of four bytes, for example for a tagged word, a table or a foreign
@@ -144,7 +135,7 @@ impl<T> PerCpu<T> {
     #[inline]
     #[must_use]
     pub fn into_raw(self) -> NonZeroU32 {
-        core::mem::ManuallyDrop::new(self).object.0
+        ManuallyDrop::new(self).offset
     }
 
     /// Converts the number of [`PerCpu::into_raw`] back.
@@ -157,7 +148,7 @@ impl<T> PerCpu<T> {
     #[must_use]
     pub unsafe fn from_raw(number: NonZeroU32) -> PerCpu<T> {
         // INVARIANT: that of the value that the number was made from.
-        PerCpu { object: Object(number), values: PhantomData }
+        PerCpu { offset: number, values: PhantomData }
     }
 
     /// The value of the current slot. The thread may move to another slot at any time, so the value
@@ -168,7 +159,7 @@ impl<T> PerCpu<T> {
     where
         T: Sync,
     {
-        let value = row_or_shared() + self.object.offset();
+        let value = row_or_shared() + self.offset.get() as usize;
         // SAFETY: by the invariant there is a T, shared while `self` is.
         unsafe { &*core::ptr::with_exposed_provenance::<T>(value) }
     }
@@ -179,10 +170,8 @@ impl<T> PerCpu<T> {
     where
         T: Sync,
     {
-        rows::written().map(|row| {
-            // SAFETY: by the invariant there is a T in each of these rows.
-            unsafe { &*self.object.at::<T>(row) }
-        })
+        // SAFETY: by the invariant there is a T in each of these rows.
+        rows::written().map(|row| unsafe { &*self.at(row) })
     }
 
     /// [`PerCpu::iter`] with exclusive access.
@@ -190,7 +179,7 @@ impl<T> PerCpu<T> {
         rows::written().map(|row| {
             // SAFETY: by the invariant there is a T in each of these rows; the borrow of `self` is
             // exclusive, and each row occurs once.
-            unsafe { &mut *self.object.at::<T>(row) }
+            unsafe { &mut *self.at(row) }
         })
     }
 
@@ -216,8 +205,7 @@ impl<T> PerCpu<T> {
     #[must_use]
     pub fn cell<W: CellValue>(&self, field: Field<T, W>) -> CellRef<'_, W> {
         // SAFETY: the value stays allocated while `self` is borrowed, and has a cell there.
-        let word = unsafe { RowWord::new(self.object.offset() + field.byte()) };
-        CellRef::new(word)
+        unsafe { CellRef::at(self.offset.get() as usize + field.byte()) }
     }
 }
 
@@ -225,8 +213,7 @@ impl<W: CellValue> PerCpu<SlotCell<W>> {
     #[inline(always)]
     fn whole(&self) -> CellRef<'_, W> {
         // SAFETY: the value is the cell, and stays allocated while `self` is borrowed.
-        let word = unsafe { RowWord::new(self.object.offset()) };
-        CellRef::new(word)
+        unsafe { CellRef::at(self.offset.get() as usize) }
     }
 
     /// Adds to the current slot's value, see [`CellRef::add`].
@@ -267,13 +254,13 @@ impl<T> Drop for PerCpu<T> {
         if core::mem::needs_drop::<T>() {
             for row in rows::written() {
                 // SAFETY: by the invariant there is a T, which is not used after this.
-                unsafe { self.object.at::<T>(row).drop_in_place() };
+                unsafe { self.at(row).drop_in_place() };
             }
         }
         if let Ok(shape) = const { shape_of::<T>() } {
             // SAFETY: by the invariant the object is allocated with this shape; this frees it,
             // once.
-            unsafe { objects::free(self.object.offset(), shape) };
+            unsafe { objects::free(self.offset.get() as usize, shape) };
         }
     }
 }
@@ -284,39 +271,19 @@ impl<T: Sync + fmt::Debug> fmt::Debug for PerCpu<T> {
     }
 }
 
-/// Writes a value into every row. Dropped before the end, it drops the values written so far and
-/// frees the object.
+/// Owns what [`PerCpu::with`] has made so far.
 struct Filling<T> {
-    object: Object,
-    shape: Shape,
+    object: PerCpu<MaybeUninit<T>>,
     /// Rows 0..filled hold a value.
     filled: usize,
-    values: PhantomData<T>,
-}
-
-impl<T> Filling<T> {
-    fn run(&mut self, mut value: impl FnMut(usize) -> T) -> Result<(), Error> {
-        for row in 0..=rows::shared() {
-            if !open_row(row) {
-                return Err(Error::NoMemory);
-            }
-            let value = value(row);
-            // SAFETY: the row is open, and the object in it belongs to `self` alone.
-            unsafe { self.object.at::<T>(row).write(value) };
-            self.filled = row + 1;
-        }
-        Ok(())
-    }
 }
 
 impl<T> Drop for Filling<T> {
     fn drop(&mut self) {
         for row in 0..self.filled {
-            // SAFETY: written by `run`, used by no other thread.
-            unsafe { self.object.at::<T>(row).drop_in_place() };
+            // SAFETY: written by `with`, used by no other thread.
+            unsafe { self.object.at(row).cast::<T>().drop_in_place() };
         }
-        // SAFETY: allocated with this shape, used by no other thread.
-        unsafe { objects::free(self.object.offset(), self.shape) };
     }
 }
 

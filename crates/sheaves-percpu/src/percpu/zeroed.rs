@@ -44,5 +44,7 @@ unsafe impl<T> Zeroed for *const T {}
 unsafe impl<T> Zeroed for *mut T {}
 // SAFETY: every element is.
 unsafe impl<T: Zeroed, const COUNT: usize> Zeroed for [T; COUNT] {}
+// SAFETY: any bytes are.
+unsafe impl<T> Zeroed for core::mem::MaybeUninit<T> {}
 // SAFETY: the wrapped value is.
 unsafe impl<T: Zeroed> Zeroed for core::cell::UnsafeCell<T> {}

@@ -3,9 +3,7 @@
 use core::sync::atomic::AtomicU64;
 
 use sheaves_percpu::PerCpu;
-use sheaves_percpu::memory::{
-    ALIGN_MAX, Error, FreeError, Handle, OBJECT_BYTES_MAX, address, alloc, free,
-};
+use sheaves_percpu::memory::{ALIGN_MAX, Error, FreeError, Handle, OBJECT_BYTES_MAX, alloc, free};
 
 use crate::{in_process, is_process_for};
 
@@ -36,7 +34,7 @@ fn sizes_and_alignments_out_of_range() {
     for (size, align) in [(1, 1), (OBJECT_BYTES_MAX, ALIGN_MAX), (1, ALIGN_MAX)] {
         let handle = alloc(size, align).unwrap();
         assert_eq!((handle.size(), handle.align()), (size, align));
-        assert_eq!(address(handle, 0).unwrap().addr().get() % align, 0);
+        assert_eq!(handle.address(0).unwrap().addr().get() % align, 0);
         give(handle).unwrap();
     }
 }
@@ -160,9 +158,9 @@ fn handles_of_typed_values_are_refused() {
 fn slots_that_do_not_exist() {
     let handle = alloc(8, 8).unwrap();
     let slots = sheaves_percpu::slot_count();
-    assert!(address(handle, slots).is_some(), "the row that threads without a slot share");
-    assert_eq!(address(handle, slots + 1), None);
-    assert_eq!(address(handle, usize::MAX), None);
+    assert!(handle.address(slots).is_some(), "the row that threads without a slot share");
+    assert_eq!(handle.address(slots + 1), None);
+    assert_eq!(handle.address(usize::MAX), None);
     give(handle).unwrap();
 }
 

@@ -43,7 +43,7 @@ fn use_memory(seed: u64) -> bool {
     }
     for handle in &handles {
         // SAFETY: changed by transactions only; allocated until freed below.
-        unsafe { memory::add(*handle, 0, handle.offset()) };
+        unsafe { handle.cell::<usize>(0) }.add(handle.offset());
     }
     let sum = |value: &PerCpu<[AtomicU64; 3]>| -> u64 {
         value.iter().map(|slot| slot[1].load(Ordering::Relaxed)).sum()
@@ -51,7 +51,7 @@ fn use_memory(seed: u64) -> bool {
     let mut is_right = values.iter().all(|value| sum(value) == 1);
     for handle in handles {
         // SAFETY: as above.
-        is_right &= unsafe { memory::sum(handle, 0) } == handle.offset();
+        is_right &= unsafe { handle.cell::<usize>(0) }.sum() == handle.offset();
         // SAFETY: the object is not used any more.
         is_right &= unsafe { memory::free(handle) }.is_ok();
     }

@@ -3,14 +3,14 @@
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::collections::BTreeMap;
 
-use sheaves_percpu::memory::{self, Handle, address, alloc, free};
+use sheaves_percpu::memory::{self, Handle, alloc, free};
 use sheaves_percpu::slot_count;
 
 use crate::Dice;
 
 /// An object's bytes in the row of a slot.
 fn bytes(handle: Handle, slot: usize) -> &'static [AtomicU8] {
-    let start = address(handle, slot).unwrap().cast();
+    let start = handle.address(slot).unwrap().cast();
     // SAFETY: the object is allocated, and tests use its bytes as atomics only.
     unsafe { core::slice::from_raw_parts(start.as_ptr(), handle.size()) }
 }
@@ -63,7 +63,7 @@ fn objects_are_zero_and_apart() {
 #[test]
 fn one_stride_for_all() {
     let handles = [alloc(8, 8).unwrap(), alloc(32 << 10, 4096).unwrap()];
-    let place = |handle, slot| address(handle, slot).unwrap().addr().get();
+    let place = |handle: Handle, slot| handle.address(slot).unwrap().addr().get();
     let distance = place(handles[0], slot_count()) - place(handles[0], 0);
     let stride = distance / slot_count();
     for handle in handles {
@@ -78,25 +78,25 @@ fn one_stride_for_all() {
 fn transactions_by_handle() {
     let handle = alloc(24, 8).unwrap();
     // SAFETY: the word is changed by transactions only, and allocated until the end of this test.
-    unsafe { memory::add(handle, 8, 5) };
+    unsafe { handle.cell::<usize>(8) }.add(5);
     // SAFETY: as above.
-    unsafe { memory::add(handle, 8, 2_usize.wrapping_neg()) };
+    unsafe { handle.cell::<usize>(8) }.add(2_usize.wrapping_neg());
     // SAFETY: as above.
-    assert_eq!(unsafe { memory::sum(handle, 8) }, 3);
+    assert_eq!(unsafe { handle.cell::<usize>(8) }.sum(), 3);
     // The thread may have changed slots, so try until it has not.
     let replaced = (0..10_000).any(|_| {
         // SAFETY: as above.
-        let value = unsafe { memory::load(handle, 16) };
+        let value = unsafe { handle.cell::<usize>(16) }.load();
         // SAFETY: as above.
-        unsafe { memory::cmp_store(handle, 16, value, value + 7) }
+        unsafe { handle.cell::<usize>(16) }.cmp_store(value, value + 7)
     });
     assert!(replaced);
     // SAFETY: as above.
-    assert_eq!(unsafe { memory::sum(handle, 16) }, 7);
+    assert_eq!(unsafe { handle.cell::<usize>(16) }.sum(), 7);
     // SAFETY: as above.
-    assert!(!unsafe { memory::cmp_store(handle, 0, 1, 2) });
+    assert!(!unsafe { handle.cell::<usize>(0) }.cmp_store(1, 2));
     // SAFETY: as above.
-    assert_eq!(unsafe { memory::sum(handle, 0) }, 0);
+    assert_eq!(unsafe { handle.cell::<usize>(0) }.sum(), 0);
     give(handle);
 }
 
@@ -113,14 +113,14 @@ fn memory_comes_back_zero() {
                     if dice.throw(2) == 0 || out.is_empty() {
                         let handle = alloc(dice.pick(&[8, 40, 64, 520]), 8).unwrap();
                         // SAFETY: changed by transactions only; allocated until freed below.
-                        assert_eq!(unsafe { memory::sum(handle, 0) }, 0);
+                        assert_eq!(unsafe { handle.cell::<usize>(0) }.sum(), 0);
                         // SAFETY: as above.
-                        unsafe { memory::add(handle, 0, 1) };
+                        unsafe { handle.cell::<usize>(0) }.add(1);
                         out.push(handle);
                     } else {
                         let handle = out.swap_remove(dice.throw(out.len()));
                         // SAFETY: as above.
-                        assert_eq!(unsafe { memory::sum(handle, 0) }, 1);
+                        assert_eq!(unsafe { handle.cell::<usize>(0) }.sum(), 1);
                         give(handle);
                     }
                 }
@@ -144,11 +144,11 @@ fn trimming_disturbs_nobody() {
                     if dice.throw(2) == 0 {
                         let handle = alloc(16, 8).unwrap();
                         // SAFETY: changed by transactions only; allocated until freed below.
-                        unsafe { memory::add(handle, 0, handle.offset()) };
+                        unsafe { handle.cell::<usize>(0) }.add(handle.offset());
                         out.push(handle);
                     } else if let Some(handle) = out.pop() {
                         // SAFETY: as above.
-                        assert_eq!(unsafe { memory::sum(handle, 0) }, handle.offset());
+                        assert_eq!(unsafe { handle.cell::<usize>(0) }.sum(), handle.offset());
                         give(handle);
                     }
                 }

@@ -73,7 +73,7 @@ impl Own for Handled {
     fn write(&self) {
         for byte in [0, 8] {
             // SAFETY: the object is allocated, and its words are changed by transactions only.
-            unsafe { memory::add(self.0, byte, 1) };
+            unsafe { self.0.cell::<usize>(byte) }.add(1);
         }
     }
 }

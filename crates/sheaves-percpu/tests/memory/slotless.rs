@@ -58,7 +58,7 @@ fn everything_works_without_a_slot() {
             number.sub(1);
             value.get().fetch_add(1, Ordering::Relaxed);
             // SAFETY: changed by transactions only; allocated until freed below.
-            unsafe { memory::add(handle, 8, 2) };
+            unsafe { handle.cell::<usize>(8) }.add(2);
             assert!(count.try_get_live());
             let own = PerCpu::<SlotCell<u64>>::zeroed().unwrap();
             own.add(7);
@@ -75,7 +75,7 @@ fn everything_works_without_a_slot() {
     let sum: u64 = value.iter().map(|slot| slot.load(Ordering::Relaxed)).sum();
     assert_eq!(sum, 1000 * bodies as u64);
     // SAFETY: as above.
-    assert_eq!(unsafe { memory::sum(handle, 8) }, 2000 * bodies as usize);
+    assert_eq!(unsafe { handle.cell::<usize>(8) }.sum(), 2000 * bodies as usize);
     // SAFETY: the object is not used any more.
     unsafe { memory::free(handle) }.unwrap();
     (0..1000 * bodies).for_each(|_| count.put());

@@ -63,13 +63,13 @@ impl Used {
 
     fn in_room(&self) -> usize {
         // SAFETY: changed by transactions only; allocated while this exists.
-        unsafe { memory::sum(self.room, self.last_word()) }
+        unsafe { self.room.cell::<usize>(self.last_word()) }.sum()
     }
 
     fn add(&mut self, amount: i64) {
         self.value.add(amount);
         // SAFETY: as in `in_room`.
-        unsafe { memory::add(self.room, self.last_word(), amount as usize) };
+        unsafe { self.room.cell::<usize>(self.last_word()) }.add(amount as usize);
         self.expected += amount;
     }
 }

@@ -243,11 +243,11 @@ pub(crate) fn handles(dice: &mut Dice, count: usize) {
         sizes.filter_map(|bytes| got(percpu::memory::alloc(bytes, 8).ok())).collect();
     for handle in &handles {
         // SAFETY: changed by transactions only, and allocated until it is freed below.
-        unsafe { percpu::memory::add(*handle, 0, handle.offset()) };
+        unsafe { handle.cell::<usize>(0) }.add(handle.offset());
     }
     for handle in handles {
         // SAFETY: as above.
-        check(unsafe { percpu::memory::sum(handle, 0) } == handle.offset());
+        check(unsafe { handle.cell::<usize>(0) }.sum() == handle.offset());
         // SAFETY: not used any more.
         check(unsafe { percpu::memory::free(handle) }.is_ok());
     }

@@ -162,7 +162,7 @@ impl PerCpuMemory for Handles {
     #[inline]
     unsafe fn add(&self, object: Handle) {
         // SAFETY: the caller's contract; only transactions change these bytes.
-        unsafe { memory::add(object, 0, 1) };
+        unsafe { object.cell::<usize>(0) }.add(1);
     }
 
     fn tally(&self, _objects: usize) -> Work {

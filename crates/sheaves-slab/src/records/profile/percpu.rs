@@ -1,6 +1,7 @@
 //! Per-CPU objects: one is a sample if one of its bytes is, in any slot that is in use.
 
 use sheaves_percpu::internal::observer::{self, Observer};
+use sheaves_percpu::internal::slots::slots_used;
 use sheaves_sys::stack::Frame;
 
 use super::sites::{Key, Kind};
@@ -16,7 +17,7 @@ pub(crate) fn begin() {
 
 extern "C" fn note_alloc(address: usize, bytes: usize, stack: usize, frame: usize) {
     if rate() != 0 {
-        let bytes = bytes * observer::slots_used().max(1);
+        let bytes = bytes * slots_used().max(1);
         let request = Request { bytes, align: 0, frame: Frame { stack, frame } };
         let key = Key { kind: Kind::PerCpu, cache: 0, is_deferral: false };
         PROFILE.lock().open_by_bytes(key, Name::new("percpu"), address, 0, &request);
