@@ -3,9 +3,13 @@
  *   single   much is freed in a program of one thread: there is none either
  *   idle     much is freed beside another thread: there is one, which ends within three seconds
  *   sandbox  the same, and the program enters a sandbox: it has ended before that
+ *   child    the same, and the program forks: the child has one thread, so there is none
+ *   refused  as idle, but it cannot be started: that is not tried at each call
  */
 #define _GNU_SOURCE
 #include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -14,11 +18,30 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "check.h"
 
 enum { BLOCKS = 100000, BLOCK = 1000, TENTHS = 30, TRIES = 200 };
+
+static int is_refused, attempts;
+
+/* Takes the place of that of libc, for the preload object, too. */
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                   void *argument) {
+    static int (*next)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    if (!next) CHECK(next = dlsym(RTLD_NEXT, "pthread_create"));
+    attempts++;
+    return is_refused ? EAGAIN : next(thread, attributes, run, argument);
+}
+
+static long now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
 
 static void *wait_for_ever(void *unused) {
     pause();
@@ -53,6 +76,15 @@ static void confine(void) {
         _exit(0);
 }
 
+/* Programs of one thread have none. */
+static void use_without(int blocks, int own) {
+    for (int i = 0; i < TENTHS; i++) {
+        use(blocks);
+        CHECK(threads(own) == 0);
+        usleep(30000);
+    }
+}
+
 int main(int count, char **argument) {
     CHECK(count == 2);
     int is_single = !strcmp(argument[1], "single"), is_small = !strcmp(argument[1], "small");
@@ -61,11 +93,14 @@ int main(int count, char **argument) {
     if (!is_single) CHECK(!pthread_create(&thread, NULL, wait_for_ever, NULL));
     CHECK(threads(own) == 0);
     if (is_small || is_single) {
-        for (int i = 0; i < TENTHS; i++) {
-            use(is_small ? BLOCKS / 5 : BLOCKS);
-            CHECK(threads(own) == 0);
-            usleep(30000);
-        }
+        use_without(is_small ? BLOCKS / 5 : BLOCKS, own);
+        return 0;
+    }
+    if (!strcmp(argument[1], "refused")) {
+        is_refused = 1, attempts = 0;
+        long begin_ms = now_ms();
+        while (now_ms() < begin_ms + 500) use(BLOCKS), use(BLOCKS / 10);
+        CHECK(attempts > 0 && attempts <= 2 + (now_ms() - begin_ms) / 100);
         return 0;
     }
     int has_thread = 0;
@@ -81,6 +116,14 @@ int main(int count, char **argument) {
         CHECK(threads(own) == 0);
         for (int i = 0; i < 10; i++) use(BLOCKS), usleep(10000);
         CHECK(threads(own) == 0);
+        return 0;
+    }
+    if (!strcmp(argument[1], "child")) {
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (!child) use_without(BLOCKS, 1), _exit(0);
+        int status;
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
         return 0;
     }
     for (int i = 0; i < TENTHS + 5 && threads(own); i++) usleep(100000);

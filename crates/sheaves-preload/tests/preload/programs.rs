@@ -53,17 +53,18 @@ fn threads_may_allocate_while_they_end() {
     }
 }
 
-/// A small file size, address space that large blocks have left idle, no mapping left.
 #[test]
 fn library_has_a_thread_while_there_is_something_to_do() {
-    let program = compile("gcc", "library_thread.c");
-    for kind in ["small", "single", "idle", "sandbox"] {
+    // Its pthread_create is the one that the preload object calls.
+    let program = compile_as("gcc", "library_thread.c", &["-rdynamic"]);
+    for kind in ["small", "single", "idle", "sandbox", "child", "refused"] {
         for variables in &CONFIGURATIONS[..4] {
             run_silent(&program, &[kind], variables, MINUTE);
         }
     }
 }
 
+/// A small file size, address space that large blocks have left idle, no mapping left.
 #[test]
 fn programs_run_at_the_limits_of_the_system() {
     let program = compile("gcc", "limits.c");

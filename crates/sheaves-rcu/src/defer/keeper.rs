@@ -6,7 +6,8 @@
 //! in use, as long as that has an effect, see [`Sink::compact`](super::Sink::compact).
 //!
 //! It makes no process multi-threaded: while there is one thread, nothing is armed, and the layers
-//! return memory when something is freed.
+//! return memory when something is freed. The child of a fork has one thread, although libc goes on
+//! to say that there were several, until another one calls [`super::keep`].
 //!
 //! | `ARMED` | meaning | transitions |
 //! |---|---|---|
@@ -15,7 +16,7 @@
 //!
 //! After a look that has left something, the keeper arms itself again.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 
 use sheaves_sys::membarrier::Reach;
 use sheaves_sys::{clock, probe, tls};
@@ -30,6 +31,9 @@ static IS_LOOKING: AtomicBool = AtomicBool::new(false);
 static DUE_MS: AtomicU64 = AtomicU64::new(0);
 /// When it compacts next, in ms of the clock; [`NEVER`] if that is not necessary. Written by it.
 static COMPACTS_MS: AtomicU64 = AtomicU64::new(NEVER);
+/// The thread pointer of the thread that a fork has left alone in this process; 0 if there is none,
+/// or another one was seen since. Only a policy: nothing relies on its being alone.
+static ALONE: AtomicUsize = AtomicUsize::new(0);
 /// How often there was a look, and how long all of them took. Written by the thread that looks.
 static LOOKS: AtomicU64 = AtomicU64::new(0);
 static BUSY_NS: AtomicU64 = AtomicU64::new(0);
@@ -84,10 +88,20 @@ pub fn is_overdue() -> bool {
     period_ms().is_some_and(|period_ms| due_ms + period_ms < clock::coarse_ms())
 }
 
+/// True if the caller is the only thread, as far as is known.
+fn is_alone() -> bool {
+    // Relaxed, both: a thread that finds its own pointer has stored it itself, and a policy.
+    let alone = ALONE.load(Ordering::Relaxed);
+    if alone != 0 && alone != tls::thread_pointer() {
+        ALONE.store(0, Ordering::Relaxed);
+    }
+    alone == tls::thread_pointer() || tls::is_single_threaded()
+}
+
 /// Arms the keeper if it may have a thread: if `has_thread`, or the process has several. False if
 /// another thread has armed it.
 pub(super) fn arm(has_thread: bool) -> bool {
-    if !has_thread && tls::is_single_threaded() {
+    if !has_thread && is_alone() {
         return false;
     }
     let Some(period_ms) = period_ms() else { return false };
@@ -162,4 +176,5 @@ pub(super) fn restart_in_child() {
     IS_LOOKING.store(false, Ordering::Relaxed);
     DUE_MS.store(0, Ordering::Relaxed);
     COMPACTS_MS.store(NEVER, Ordering::Relaxed);
+    ALONE.store(tls::thread_pointer(), Ordering::Relaxed);
 }

@@ -28,7 +28,7 @@
 //! are SeqCst, so that one of the two sees the other. A thread that will sleep until the reclaimer
 //! wakes it reads [`BEGUN`] first. [B4]
 
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use sheaves_sys::fork::{self, Handlers};
 use sheaves_sys::{clock, futex, report, request, sandbox, thread, tls};
@@ -56,6 +56,9 @@ const BEGUN: u32 = 2;
 
 /// The reclaimer ends after this time with nothing to do.
 const IDLE_MS: u64 = 2000;
+/// The time after a start that failed in which none is tried: a limit or a filter that the library
+/// does not know of refuses each.
+const PAUSE_MS: u64 = 100;
 /// How long [`before_sandbox`] waits for the end of the library's threads: one may be in a callback
 /// that waits for the caller.
 const END_MS: u64 = 1000;
@@ -73,6 +76,8 @@ static THREAD: AtomicUsize = AtomicUsize::new(0);
 static ID: AtomicI32 = AtomicI32::new(0);
 /// A start has failed, and was reported.
 static HAS_FAILED: AtomicBool = AtomicBool::new(false);
+/// When a start is tried again after one that failed, in ms of the clock.
+static RETRY_MS: AtomicU64 = AtomicU64::new(0);
 
 /// Number of times that the reclaimer has gone to sleep.
 pub(super) static SLEEPS: AtomicU32 = AtomicU32::new(0);
@@ -265,11 +270,16 @@ fn may_start() -> bool {
 
 #[cold]
 fn start_slow() -> bool {
+    // Relaxed, here and below: a hint.
+    if clock::coarse_ms() < RETRY_MS.load(Ordering::Relaxed) {
+        return false;
+    }
     // SeqCst, both: as in `is_running`.
     let (order, failed) = (Ordering::SeqCst, Ordering::SeqCst);
     if RUNNING.compare_exchange(0, STARTING, order, failed).is_err() || thread::spawn(run) {
         return true;
     }
+    RETRY_MS.store(clock::coarse_ms() + PAUSE_MS, Ordering::Relaxed);
     RUNNING.store(0, Ordering::SeqCst);
     keeper::disarm();
     false
