@@ -1,7 +1,7 @@
 //! `sheaves inspect`: explains a core dump by the records of guarded blocks that are in it.
 //!
 //! For programs whose handler of SIGSEGV has printed nothing, or whose output is lost. The records
-//! are in the dump, see `sheaves_slab::guard::layout`; names of functions come from the files that
+//! are in the dump, see `sheaves_slab::trap::layout`; names of functions come from the files that
 //! the process had mapped.
 
 mod core_file;
@@ -10,8 +10,8 @@ use core::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use sheaves_slab::guard::layout::{
-    Event, Geometry, RECORD_WORDS, RECORDS_AT, Record, STATES_AT, State, WORDS, What, error_of,
+use sheaves_slab::trap::layout::{
+    Event, Geometry, Misuse, RECORD_WORDS, RECORDS_AT, Record, STATES_AT, State, WORDS, error_of,
 };
 
 use crate::command_line::InspectOptions;
@@ -36,21 +36,21 @@ pub(crate) fn inspect(options: &InspectOptions) -> Result<ExitCode, Refusal> {
     let _ = writeln!(text, "thread {} ended by signal {}", core.thread, core.signal);
     let mut symbols = Symbols::new(core::mem::take(&mut core.mappings));
     let mut records = [Record::NONE; 2];
-    let read = |slot: usize, record: &mut Record| read_record(&words, slot, record);
+    let read = |place: usize, record: &mut Record| read_record(&words, place, record);
     let is_access = core.address.is_some_and(|address| geometry.contains(address));
     let found = match core.address {
         Some(address) if is_access => {
-            geometry.explain(address, &mut records, read).map(|what| (what, address))
+            geometry.explain(address, &mut records, read).map(|misuse| (misuse, address))
         }
         // A double free, for example, which has aborted the process.
-        _ => error_of(&words).filter(|(what, _)| !what.is_access()).filter(|(_, address)| {
-            geometry.slot_of(*address).is_some_and(|slot| read(slot, &mut records[0]))
+        _ => error_of(&words).filter(|(misuse, _)| !misuse.is_access()).filter(|(_, address)| {
+            geometry.place_of(*address).is_some_and(|place| read(place, &mut records[0]))
         }),
     };
     let is_found = found.is_some();
     match found {
-        Some((what, address)) => {
-            explain(&mut text, what, address, &records[0]);
+        Some((misuse, address)) => {
+            explain(&mut text, misuse, address, &records[0]);
             if is_access {
                 write_frames(&mut text, core.frames().into_iter(), true, &mut symbols);
             }
@@ -63,21 +63,21 @@ pub(crate) fn inspect(options: &InspectOptions) -> Result<ExitCode, Refusal> {
     Ok(ExitCode::from(u8::from(!is_found)))
 }
 
-fn read_record(words: &[u64], slot: usize, record: &mut Record) -> bool {
-    record.state = words[STATES_AT + slot];
-    let start = RECORDS_AT + slot * RECORD_WORDS;
+fn read_record(words: &[u64], place: usize, record: &mut Record) -> bool {
+    record.state = words[STATES_AT + place];
+    let start = RECORDS_AT + place * RECORD_WORDS;
     record.words.copy_from_slice(&words[start..start + RECORD_WORDS]);
     !matches!(State::of(record.state), State::Unused | State::Changing)
 }
 
-fn explain(text: &mut String, what: What, address: usize, record: &Record) {
+fn explain(text: &mut String, misuse: Misuse, address: usize, record: &Record) {
     let mut room = [0; 32];
     let (name, bytes, block) = (record.name(&mut room), record.bytes(), record.address());
-    let place = record.place(address);
+    let position = record.position(address);
     let _ = writeln!(
         text,
-        "{}: {address:#x}, {place} a block of {bytes} bytes at {block:#x} ({name})",
-        what.name()
+        "{}: {address:#x}, {position} a block of {bytes} bytes at {block:#x} ({name})",
+        misuse.name()
     );
 }
 

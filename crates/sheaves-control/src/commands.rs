@@ -1,7 +1,7 @@
 //! What a process answers.
 
 use sheaves_heap::report::{self, Flush, Format};
-use sheaves_heap::{guard, mode, profile, report_rcu};
+use sheaves_heap::{guard, mode, profile};
 use sheaves_rcu::Cookie;
 use sheaves_sys::errno::{EINVAL, ENOMEM, EOPNOTSUPP};
 
@@ -15,7 +15,7 @@ pub(crate) fn answer(command: u32, argument: u64, flush: &mut Flush<'_>) -> i32 
     match command {
         STATISTICS => report::write(Format::Json, flush),
         STATISTICS_TEXT => report::write(Format::Text, flush),
-        RCU => report_rcu::write_rcu(flush),
+        RCU => report::rcu::write(flush),
         PROFILE_START => start_profile(argument),
         PROFILE_STOP => {
             profile::stop();

@@ -44,7 +44,7 @@ pub const FILE_BYTES: usize = ANSWER_AT + ANSWER_BYTES_MAX;
 
 /// Statistics as JSON, see `sheaves_heap::report`.
 pub const STATISTICS: u32 = 1;
-/// Readers and grace periods as JSON, see `sheaves_heap::report_rcu`.
+/// Readers and grace periods as JSON, see `sheaves_heap::report::rcu`.
 pub const RCU: u32 = 2;
 /// Statistics as text.
 pub const STATISTICS_TEXT: u32 = 3;

@@ -1,9 +1,9 @@
 //! Blocks without red zones: from a size to a block, and from an address to its block.
 
 use sheaves_slab::granule::Granule;
-use sheaves_slab::guard;
 use sheaves_slab::raw::by_id;
 use sheaves_slab::sampling::Request;
+use sheaves_slab::trap;
 use sheaves_slab::{CacheId, mode, slab};
 use sheaves_sys::stack::Frame;
 use sheaves_sys::{map, report};
@@ -18,7 +18,7 @@ pub(crate) enum Block {
     /// A mapping of its own.
     Huge { bytes: usize },
     /// A guarded one, of a size class.
-    Guarded { bytes: usize },
+    Trap { bytes: usize },
 }
 
 /// Address of a new block, 0 when memory is out, and whether it reads as zeros.
@@ -45,8 +45,8 @@ pub(crate) fn alloc(size: usize, align: usize, request: &Request) -> (usize, boo
 
 /// The block at an address; `None` when no block of this heap starts or can start there.
 pub(crate) fn look_up(address: usize) -> Option<Block> {
-    if guard::contains(address) {
-        return Some(Block::Guarded { bytes: guard::look_up(address).1 });
+    if trap::contains(address) {
+        return Some(Block::Trap { bytes: trap::look_up(address).1 });
     }
     // The window may have skipped a range that another mapping occupied; a huge block may be there
     // now.
@@ -80,7 +80,7 @@ pub(crate) fn free(address: usize, frame: Frame) {
         },
         Some(Block::Huge { .. }) if huge::free(address) => {}
         // SAFETY: as above.
-        Some(Block::Guarded { .. }) => unsafe { by_id::free_guarded(address, frame) },
+        Some(Block::Trap { .. }) => unsafe { by_id::free_trap(address, frame) },
         Some(Block::Huge { .. }) | None => foreign(address, "free"),
     }
 }
@@ -89,7 +89,7 @@ pub(crate) fn free(address: usize, frame: Frame) {
 pub(crate) fn usable(address: usize) -> usize {
     match look_up(address) {
         Some(Block::Object { class }) => classes::usable_bytes(class),
-        Some(Block::Huge { bytes } | Block::Guarded { bytes }) => bytes,
+        Some(Block::Huge { bytes } | Block::Trap { bytes }) => bytes,
         None => foreign(address, "malloc_usable_size or realloc"),
     }
 }

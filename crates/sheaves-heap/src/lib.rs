@@ -4,14 +4,13 @@
 //! |---|---|
 //! | up to 32 KiB | one of 72 size classes, or 6 for wide alignments ([`classes`]): object caches |
 //! | up to 1 MiB | one of 15 further classes: object caches, one object per slab from 64 KiB on |
-//! | above | a mapping of its own, kept for the next block (`idle`), resized by `mremap` |
+//! | above | a mapping of its own, kept for the next block (`huge/idle`), resized by `mremap` |
 //!
-//! The modules, from the bottom up; each uses only those before it: [`classes`], `idle` and `huge`
-//! (mappings), `block` (size or address to block), `start` (creates the classes), `redzone` (for
-//! `SHEAVES_DEBUG=1`), `slow`, [`mod@malloc`] (the fast paths: start reading here),
-//! [`entry`] (their C functions), `realloc`, `limit`, `trim`, [`report`] (statistics),
-//! [`report_rcu`] (readers), [`profile`] (what has the memory), [`guard`] (samples that trap),
-//! `sandbox`.
+//! The modules, from the bottom up; each uses only those before it: [`classes`], `huge` (mappings),
+//! `start` (creates the classes), `block` (size or address to block), `redzone` (for
+//! `SHEAVES_DEBUG=1`), [`report`] (statistics, readers), [`profile`] (what has the memory), `slow`,
+//! [`mod@malloc`] (the fast paths: start reading here), [`entry`] (their C functions), `realloc`,
+//! `trim`, [`guard`] (samples that trap), `sandbox`.
 #![no_std]
 
 mod block;
@@ -19,14 +18,11 @@ pub mod classes;
 pub mod entry;
 pub mod guard;
 mod huge;
-mod idle;
-mod limit;
 pub mod malloc;
 pub mod profile;
 mod realloc;
 mod redzone;
 pub mod report;
-pub mod report_rcu;
 mod sandbox;
 #[doc(hidden)]
 pub mod slow;
@@ -34,7 +30,6 @@ mod start;
 mod trim;
 
 pub use entry::{free, malloc};
-pub use limit::{on_near_limit, set_limit};
 pub use malloc::{alloc_layout, dealloc_layout, free_rcu, free_rcu_layout};
 #[doc(hidden)]
 pub use realloc::aligned_alloc_from;
@@ -42,4 +37,4 @@ pub use realloc::{aligned_alloc, calloc, realloc, usable_size};
 pub use sandbox::before_sandbox;
 pub use sheaves_slab::raw::check_freed;
 pub use sheaves_slab::{leaks, mode};
-pub use trim::{release_to, trim};
+pub use trim::{on_near_limit, release_to, set_limit, trim};

@@ -153,7 +153,7 @@ fn resize_in_place(address: usize, size: usize, frame: Frame) -> Option<usize> {
         }
         Some(Block::Huge { .. }) => None,
         // Its end is to stay beside an inaccessible page.
-        Some(Block::Guarded { bytes }) => (size == bytes).then_some(address),
+        Some(Block::Trap { bytes }) => (size == bytes).then_some(address),
         None => block::foreign(address, "realloc"),
     }
 }

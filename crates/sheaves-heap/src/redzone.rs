@@ -13,8 +13,8 @@
 
 use core::ptr::with_exposed_provenance_mut;
 
+use sheaves_slab::last_frees;
 use sheaves_slab::sampling::Request;
-use sheaves_slab::trail;
 use sheaves_sys::report;
 use sheaves_sys::stack::Frame;
 
@@ -82,13 +82,13 @@ fn measures(user: usize) -> (usize, usize) {
     // The pad is read only where memory is in use by a block: a wild address is not followed.
     let is_in_use = |address| block::is_in_use(address) && !block::is_freed(address);
     if !is_in_use(user) || !is_in_use(user - PAD_BYTES) {
-        trail::report_last_free(user, user + 1);
+        last_frees::report(user, user + 1);
         block::foreign(user, "free");
     }
     let (size, found) = (read(user - 16), read(user - 8));
     let shift = found & SHIFT_MASK;
     if found != seal(user, size, shift) || 1 << shift < PAD_BYTES {
-        trail::report_last_free(user, user + 1);
+        last_frees::report(user, user + 1);
         report::die(format_args!(
             "block {user:#x} was freed before, is not the start of a block, or was written to \
              before its start"

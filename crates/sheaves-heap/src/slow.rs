@@ -4,10 +4,10 @@ use core::ptr::{null_mut, with_exposed_provenance_mut};
 
 use sheaves_rcu::defer::Channel;
 use sheaves_slab::CacheId;
+use sheaves_slab::last_frees;
 use sheaves_slab::mode::{is_debug, is_hardened};
 use sheaves_slab::raw::by_id;
 use sheaves_slab::sampling::{self, Request, large};
-use sheaves_slab::trail;
 use sheaves_sys::stack::Frame;
 use sheaves_sys::{errno, probe};
 
@@ -115,7 +115,7 @@ pub(crate) unsafe extern "C" fn free_from(block: *mut u8, stack: usize, frame: u
         let start = start_of(block);
         if is_debug() {
             // SAFETY: the function has not returned.
-            unsafe { trail::note_free(block.expose_provenance(), Frame { stack, frame }) };
+            unsafe { last_frees::note(block.expose_provenance(), Frame { stack, frame }) };
         }
         block::free(start, Frame { stack, frame });
     });
@@ -161,7 +161,7 @@ unsafe extern "C" fn free_rcu_from(block: *mut u8, stack: usize, frame: usize) {
                 unsafe { LARGE.free_later(with_exposed_provenance_mut(address), bytes) };
             }
             // SAFETY: as above.
-            Some(Block::Guarded { .. }) => unsafe { by_id::free_rcu_guarded(address, frame) },
+            Some(Block::Trap { .. }) => unsafe { by_id::free_rcu_trap(address, frame) },
             None => block::foreign(address, "free_rcu"),
         }
     });

@@ -1,10 +1,32 @@
-//! Returning unused memory on request. Without a request the keeper does it, see
-//! [`sheaves_rcu::defer::keep`].
+//! Bounds on unused memory, on request: the limit of the heap, and memory that goes back to the
+//! kernel at once. Without a request the keeper returns it, see [`sheaves_rcu::defer::keep`].
 
 use sheaves_slab::{chunk, limit};
 
 use crate::huge;
 use crate::start::start;
+
+pub use sheaves_slab::limit::on_near as on_near_limit;
+
+/// Sets a limit in bytes, at least 1 MiB, on the memory of the heap, of malloc and of all caches;
+/// `None` removes it. Replaces `SHEAVES_LIMIT`.
+///
+/// No allocation fails because of it. From seven eighths of the limit on, unused memory goes back
+/// to the kernel at once, deferred frees are hurried, and depots take nothing. The first time one
+/// line on standard error says so.
+///
+/// What counts is memory in use, and free memory that holds old contents: slabs and mappings, by
+/// the size of their address range, touched or not.
+///
+/// ```
+/// sheaves_heap::set_limit(Some(256 << 20));
+/// # sheaves_heap::set_limit(None);
+/// ```
+pub fn set_limit(bytes: Option<usize>) {
+    // The start reads the option.
+    start();
+    limit::set(bytes);
+}
 
 /// Returns unused memory to the kernel: of malloc, of all caches, and of per-CPU objects. At most
 /// `keep_bytes` stay free with their old contents, for the next allocations.
@@ -26,7 +48,7 @@ pub fn trim(keep_bytes: usize) -> bool {
 }
 
 /// Returns unused memory to the kernel until the heap has at most `bytes`; true when that was
-/// reached. What counts is what [`set_limit`](crate::set_limit) counts: memory in use, and free
+/// reached. What counts is what [`set_limit`] counts: memory in use, and free
 /// memory with old contents.
 ///
 /// Begins with what is free, and drains slots and depots as [`trim`] does only if that does not

@@ -16,7 +16,7 @@ use crate::deferred;
 use crate::moves::slot::{self, take_sheaf};
 use crate::moves::{flush, refill, registry, tags};
 use crate::parts::pool;
-use crate::records::contents;
+use crate::records::object_bytes;
 use crate::records::profile::Request;
 use crate::space::cache_id::{CLASSES_MAX, CacheId};
 use crate::space::granule::Granule;
@@ -138,7 +138,7 @@ pub(crate) fn check_allocated(id: CacheId, object: usize) {
     }
     if is_freed {
         let (name, size) = (id.shape().name(), id.shape().size);
-        contents::found(format_args!(
+        object_bytes::found(format_args!(
             "use of {object:#x}, an object of cache {name} (size {size}), after it was freed"
         ));
     }

@@ -23,7 +23,7 @@
 //! | `protocol` | steps that a model checker runs: counting of objects, stack of sheaves |
 //! | `space` | addresses and what they belong to: [`window`], [`chunk`], [`slab`] headers |
 //! | `parts` | the parts of a cache: [`shape`], lists of slabs, depot, what is deferred |
-//! | `records` | what is known of single objects: samples, [`guard`], [`leaks`], [`trail`] |
+//! | `records` | what is known of single objects: samples, [`trap`], [`leaks`], [`last_frees`] |
 //! | `moves` | how objects move between slabs, sheaves and slots; which caches there are |
 //! | `checked` | samples, debug caches, and the quarantine of hardened ones |
 //! | `deferred` | objects that are freed after a grace period |
@@ -58,8 +58,8 @@ pub use deferred::{Emergencies, emergencies};
 pub use moves::registry;
 pub use parts::shape;
 #[cfg(feature = "faults")]
-pub use records::contents::FINDINGS;
-pub use records::{guard, leaks, trail};
+pub use records::object_bytes::FINDINGS;
+pub use records::{last_frees, leaks, trap};
 pub use returning::reclaim::trim;
 pub use space::cache_id::{CLASSES_MAX, CacheId};
 pub use space::{chunk, granule, limit, mode, slab, window};

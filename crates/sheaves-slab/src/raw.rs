@@ -341,7 +341,7 @@ pub mod by_id {
     use crate::hardened;
     use crate::moves::{flush, tags};
     use crate::parts::shape::CANARY_BYTES;
-    use crate::records::{guard, profile};
+    use crate::records::{profile, trap};
     use crate::returning::surplus;
     use crate::space::cache_id::CLASSES_MAX;
     use crate::space::granule::Granule;
@@ -412,9 +412,9 @@ pub mod by_id {
     ///
     /// # Safety
     /// As [`super::Cache::free`].
-    pub unsafe fn free_guarded(block: usize, frame: Frame) {
-        let (id, object) = guard::free(block, frame);
-        slow::push(id, tags::entry_of_guarded(object));
+    pub unsafe fn free_trap(block: usize, frame: Frame) {
+        let (id, object) = trap::free(block, frame);
+        slow::push(id, tags::entry_of_trap(object));
         surplus::after_free();
     }
 
@@ -422,8 +422,8 @@ pub mod by_id {
     ///
     /// # Safety
     /// As [`super::Cache::free_rcu`].
-    pub unsafe fn free_rcu_guarded(block: usize, frame: Frame) {
-        deferred::free_rcu_slow(guard::defer(block, frame), block);
+    pub unsafe fn free_rcu_trap(block: usize, frame: Frame) {
+        deferred::free_rcu_slow(trap::defer(block, frame), block);
     }
 
     /// Aborts the process unless the address starts an object of a hardened cache that is

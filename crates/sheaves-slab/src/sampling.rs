@@ -33,8 +33,8 @@ use crate::deferred;
 use crate::moves::registry::{self, REGISTRY};
 use crate::moves::{earlier, flush, slot};
 use crate::parts::pool;
-use crate::records::guard;
 use crate::records::profile::{self, FRAMES_MAX, Kind, Site, chance};
+use crate::records::trap;
 use crate::space::cache_id::{CLASSES_MAX, CacheId};
 use crate::space::mode;
 
@@ -75,15 +75,15 @@ pub fn stop() {
     }
 }
 
-/// Guards one in `one_in` samples from now on: see [`crate::guard`]. While the profile is off,
+/// Guards one in `one_in` samples from now on: see [`crate::trap`]. While the profile is off,
 /// there are samples as if it were on at [`RATE_BYTES`]. False in a hardened process, when memory
 /// has run out, or where the kernel refuses the handler of SIGSEGV. Costs what [`start`] does.
-pub fn guard(one_in: usize) -> bool {
+pub fn start_traps(one_in: usize) -> bool {
     let one_in = one_in.max(1);
-    if !guard::set(one_in) {
+    if !trap::set(one_in) {
         return false;
     }
-    profile::set_guard_rate(RATE_BYTES.saturating_mul(one_in));
+    profile::set_trap_rate(RATE_BYTES.saturating_mul(one_in));
     if profile::rate() == 0 {
         empty_slots();
         watch_earlier();
@@ -92,10 +92,10 @@ pub fn guard(one_in: usize) -> bool {
 }
 
 /// Guards no further samples. Those that there are stay guarded.
-pub fn unguard() {
-    let is_off = guard::set(0);
+pub fn stop_traps() {
+    let is_off = trap::set(0);
     debug_assert!(is_off, "turning off asks for nothing");
-    profile::set_guard_rate(0);
+    profile::set_trap_rate(0);
     if profile::rate() == 0 {
         forget_earlier();
     }

@@ -8,9 +8,9 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use sheaves_slab::guard::contains;
 use sheaves_slab::raw::{Cache, Options};
 use sheaves_slab::sampling;
+use sheaves_slab::trap::contains;
 
 /// One test at a time: there is one pool.
 fn alone() -> MutexGuard<'static, ()> {
@@ -88,7 +88,7 @@ fn churn(cache: &Cache, words: usize, first: usize) -> usize {
 fn objects_have_one_owner() {
     let _one = alone();
     assert!(sampling::start(4096));
-    assert!(sampling::guard(1));
+    assert!(sampling::start_traps(1));
     for words in [3, 40, 300] {
         let cache = cache("churned", 8 * words, Options::default());
         let guarded = AtomicUsize::new(0);
@@ -108,7 +108,7 @@ fn objects_have_one_owner() {
         assert!(guarded > 0);
         cache.destroy().expect("every object is back");
     }
-    sampling::unguard();
+    sampling::stop_traps();
     sampling::stop();
 }
 
@@ -120,7 +120,7 @@ fn objects_with_contents_are_not_guarded() {
     }
     let _one = alone();
     assert!(sampling::start(1024));
-    assert!(sampling::guard(1));
+    assert!(sampling::start_traps(1));
     let layout = Layout::new::<[u64; 100]>();
     // SAFETY: the constructor writes to its object only.
     let constructed =
@@ -133,7 +133,7 @@ fn objects_with_contents_are_not_guarded() {
         unsafe { cache.free_bulk(&objects) };
         cache.destroy().expect("every object is back");
     }
-    sampling::unguard();
+    sampling::stop_traps();
     sampling::stop();
 }
 
@@ -142,7 +142,7 @@ fn objects_with_contents_are_not_guarded() {
 fn the_profile_counts_guarded_objects() {
     let _one = alone();
     assert!(sampling::start(1024));
-    assert!(sampling::guard(1));
+    assert!(sampling::start_traps(1));
     let cache = cache("counted", 2000, Options::default());
     // Slots rest after the frees of another test.
     let start = std::time::Instant::now();
@@ -167,6 +167,6 @@ fn the_profile_counts_guarded_objects() {
     cache.shrink();
     assert_eq!(samples(), 0);
     cache.destroy().expect("every object is back");
-    sampling::unguard();
+    sampling::stop_traps();
     sampling::stop();
 }

@@ -1,4 +1,4 @@
-//! The answers of a process: what `sheaves_heap::report` and `report_rcu` print. Keys that are not
+//! The answers of a process: what `sheaves_heap::report` and `report::rcu` print. Keys that are not
 //! there are 0, so that a command can read the answers of other releases.
 
 use alloc::collections::BTreeMap;

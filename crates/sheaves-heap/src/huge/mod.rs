@@ -1,5 +1,5 @@
 //! Blocks above 1 MiB, or with an alignment above that: mappings of their own. Those of up to 64
-//! MiB are kept for some time after their blocks are freed, see [`crate::idle`].
+//! MiB are kept for some time after their blocks are freed, see [`idle`].
 //!
 //! A table under a lock records them.
 //!
@@ -8,9 +8,10 @@
 //! as zeros. The range serves the next block that fits. It is offered to the kernel again once the
 //! kernel unmaps another range.
 //!
-//! In a hardened process none is kept: see `guard`.
+//! In a hardened process none is kept: see `hardened`.
 
-mod guard;
+mod hardened;
+mod idle;
 mod table;
 
 use sheaves_rcu::defer::{self, Reach};
@@ -20,7 +21,7 @@ use sheaves_slab::sampling::{Request, large};
 use sheaves_sys::lock::Held;
 use sheaves_sys::{clock, map, probe};
 
-use crate::idle::{Idle, Pages};
+use idle::{Idle, Pages};
 
 pub(crate) use table::TABLE;
 use table::{Entry, KEPT, Table};
@@ -43,7 +44,7 @@ fn alloc_unlimited(size: usize, align: usize) -> (usize, bool) {
     let page = map::page_bytes();
     let Some(bytes) = size.max(1).checked_next_multiple_of(page) else { return NONE };
     if is_hardened() {
-        return (guard::alloc(bytes, align), true);
+        return (hardened::alloc(bytes, align), true);
     }
     if let Some(address) = alloc_idle(|idle| idle.take(bytes, align)) {
         return (address, false);
@@ -139,7 +140,7 @@ pub(crate) fn free(address: usize) -> bool {
     if is_hardened() {
         table.note_bytes();
         drop(table);
-        guard::retire(range);
+        hardened::retire(range);
     } else {
         let_idle(table, range);
     }
@@ -203,7 +204,7 @@ fn give_back_all(mut surplus: Option<Entry>) {
 /// Unmaps idle ranges, the oldest first, until at most `keep_bytes` are left, and offers those that
 /// are kept to the kernel again. Returns how many bytes of idle ranges it unmapped.
 pub(crate) fn trim(keep_bytes: usize) -> usize {
-    guard::unmap_all();
+    hardened::unmap_all();
     let mut bytes = 0;
     loop {
         let mut table = TABLE.lock();
@@ -294,11 +295,11 @@ fn resize_guarded(
         discard_tail(old.address + bytes, old.address + old.bytes);
         return old.address;
     }
-    let Some(address) = guard::grow(old, bytes, table.count) else { return 0 };
+    let Some(address) = hardened::grow(old, bytes, table.count) else { return 0 };
     table.move_block(index, Entry { address, bytes });
     large::note_resize(old.address, address, old.bytes, request);
     drop(table);
-    guard::retire_moved(old);
+    hardened::retire_moved(old);
     address
 }
 

@@ -8,7 +8,7 @@ use sheaves_slab::{chunk, limit};
 use sheaves_sys::lock::Lock;
 use sheaves_sys::{clock, map};
 
-use crate::idle::{IDLE_BYTES_MAX, Idle, Pages, RANGES_MAX};
+use super::idle::{IDLE_BYTES_MAX, Idle, Pages, RANGES_MAX};
 
 /// One mapping; address 0 marks an empty entry, an address plus [`KEPT`] a range without a block.
 #[repr(C)]
@@ -40,12 +40,12 @@ pub(crate) struct Table {
     pub(super) idle: Idle,
     /// Bytes of idle ranges that were returned to the kernel so far.
     pub(super) returned_bytes: u64,
-    /// Freed blocks of a hardened process that are still mapped, see `guard`; the next place.
+    /// Freed blocks of a hardened process that are still mapped, see `hardened`; the next place.
     pub(super) retired: [Entry; RETIRED],
     pub(super) next_retired: usize,
 }
 
-/// See `guard`.
+/// See `hardened`.
 pub(super) const RETIRED: usize = 256;
 const CAPACITY_MIN: usize = 256;
 const _: () = assert!(CAPACITY_MIN / 2 > RANGES_MAX);

@@ -5,8 +5,8 @@ use std::collections::{HashSet, VecDeque};
 
 use sheaves_heap::malloc::free_rcu_layout;
 use sheaves_heap::{alloc_layout, dealloc_layout, free, free_rcu, malloc};
-use sheaves_slab::guard::contains;
-use sheaves_slab::guard::layout::SLOTS;
+use sheaves_slab::trap::contains;
+use sheaves_slab::trap::layout::PLACES;
 
 use crate::{cases, guard_all, guarded, passed, read, write};
 
@@ -25,7 +25,7 @@ fn mappings(inside: usize) -> usize {
 
 /// A guarded block for each slot, of different sizes.
 fn fill() -> Vec<*mut u8> {
-    (0..SLOTS).map(|index| guarded(1 + index * 37 % 20_000)).collect()
+    (0..PLACES).map(|index| guarded(1 + index * 37 % 20_000)).collect()
 }
 
 fn wait_until_slots_are_rested() {
@@ -38,14 +38,14 @@ fn wait_until_slots_are_rested() {
 fn few_mappings() {
     guard_all();
     let mut blocks: VecDeque<_> = fill().into();
-    assert_eq!(blocks.iter().collect::<HashSet<_>>().len(), SLOTS);
+    assert_eq!(blocks.iter().collect::<HashSet<_>>().len(), PLACES);
     let most = mappings(blocks[0].addr());
     assert!(most <= 600, "{most}");
     // In a child the kernel merges less than in the process that has made the mappings.
     // SAFETY: the child uses the heap, ends without returning, and no other thread has locks.
     let child = unsafe { libc::fork() };
     for round in 0..2000 {
-        let block = blocks.swap_remove_back(round * 31 % SLOTS).unwrap();
+        let block = blocks.swap_remove_back(round * 31 % PLACES).unwrap();
         write(block);
         // SAFETY: from this heap, and not used after.
         unsafe { free(block) };
@@ -95,7 +95,7 @@ fn slot(block: *mut u8) -> usize {
 fn oldest_first() {
     guard_all();
     // Never the same page for two blocks of one slot, and in another order than they came in.
-    let mut blocks: Vec<_> = (0..SLOTS).map(|_| guarded(20_000)).collect();
+    let mut blocks: Vec<_> = (0..PLACES).map(|_| guarded(20_000)).collect();
     blocks.sort_by_key(|block| block.addr().wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let freed: Vec<_> = blocks.iter().map(|block| slot(*block)).collect();
     for block in blocks {
@@ -103,7 +103,7 @@ fn oldest_first() {
         unsafe { free(block) };
     }
     wait_until_slots_are_rested();
-    let taken: Vec<_> = (0..SLOTS).map(|_| slot(guarded(20_000))).collect();
+    let taken: Vec<_> = (0..PLACES).map(|_| slot(guarded(20_000))).collect();
     assert_eq!(freed, taken);
     // One more has no slot.
     assert!(!contains(guarded_or_none(20_000).addr()));

@@ -14,7 +14,7 @@ use sheaves_sys::report;
 use crate::checked::quarantine;
 use crate::moves::flush;
 use crate::parts::pool;
-use crate::records::contents;
+use crate::records::object_bytes;
 use crate::records::profile::{self, Request};
 use crate::space::cache_id::CacheId;
 use crate::space::mode;
@@ -26,7 +26,7 @@ pub(crate) fn alloc(id: CacheId, request: &Request) -> usize {
         return 0;
     }
     if !id.shape().hardened {
-        contents::check_free(id.shape(), object);
+        object_bytes::check_free(id.shape(), object);
     }
     if mode::is_debug() {
         profile::open(id, object, request);
@@ -99,7 +99,7 @@ fn free_checked(id: CacheId, object: usize) {
         }
         quarantine::release_surplus(id);
     } else {
-        contents::clear(shape, object);
+        object_bytes::clear(shape, object);
         flush::flush(id, &mut [object]);
     }
 }

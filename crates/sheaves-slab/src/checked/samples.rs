@@ -6,8 +6,8 @@ use crate::checked::quarantine;
 use crate::moves::slot::take_sheaf;
 use crate::moves::tags::TAG;
 use crate::moves::{earlier, refill, tags};
-use crate::records::guard;
 use crate::records::profile::{self, Request};
+use crate::records::trap;
 use crate::space::cache_id::CacheId;
 use crate::space::granule::Granule;
 use crate::space::slab;
@@ -57,7 +57,7 @@ fn pop_tagged_slow(
 fn sample(id: CacheId, object: usize, request: &Request) -> usize {
     let has_size = request.bytes != 0 && !tags::has_unnoted_frees(id);
     let bytes = if has_size { request.bytes } else { id.shape().size };
-    if let Some(guarded) = guard::alloc(id, object, bytes, request) {
+    if let Some(guarded) = trap::alloc(id, object, bytes, request) {
         if profile::rate() != 0 {
             profile::open(id, guarded, request);
         }

@@ -16,7 +16,7 @@ use crate::moves::registry::REGISTRY;
 use crate::parts::pool;
 use crate::parts::shape::Shape;
 use crate::parts::slab_lists::SlabLists;
-use crate::records::contents;
+use crate::records::object_bytes;
 use crate::space::cache_id::CacheId;
 use crate::space::chunk::Run;
 use crate::space::window::GRANULE_BYTES;
@@ -57,11 +57,11 @@ pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
     }
     let count = out.len() - place;
     if shape.hardened {
-        contents::shuffle(&mut out[place..]);
+        object_bytes::shuffle(&mut out[place..]);
         for object in &mut out[place..] {
             let is_new = *object & NEW != 0;
             *object &= !NEW;
-            contents::prepare(shape, *object, is_new);
+            object_bytes::prepare(shape, *object, is_new);
         }
     }
     id.descriptor().depot.count_refill(shape, count);
@@ -105,7 +105,7 @@ pub(crate) fn take_watched(id: CacheId) -> Option<usize> {
             drop(slabs);
             let (object, is_new) = taken;
             if shape.hardened {
-                contents::prepare(shape, object, is_new);
+                object_bytes::prepare(shape, object, is_new);
             }
             id.descriptor().depot.count_refill(id.shape(), 1);
             return Some(object);
@@ -121,10 +121,10 @@ fn make_slab(shape: &Shape) -> Option<Run> {
     let made = chunk::begin_run(shape.granules, shape.slab_align())?;
     let address = made.first.address();
     if (shape.debug || shape.hardened) && !made.is_zero {
-        contents::zero(shape, address, shape.granules * GRANULE_BYTES);
+        object_bytes::zero(shape, address, shape.granules * GRANULE_BYTES);
     }
     if shape.unreadable {
-        contents::make_inaccessible(address, shape.granules * GRANULE_BYTES);
+        object_bytes::make_inaccessible(address, shape.granules * GRANULE_BYTES);
     }
     if let Some(constructor) = shape.constructor {
         assert_none_held();

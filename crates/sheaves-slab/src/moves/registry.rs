@@ -12,7 +12,7 @@ use sheaves_sys::{lock::Lock, options, probe};
 
 use crate::parts::descriptor;
 use crate::parts::shape::Shape;
-use crate::records::{contents, guard, profile};
+use crate::records::{object_bytes, profile, trap};
 use crate::space::cache_id::{CACHES_MAX, CacheId, NAMED_FIRST, NAMED_FIRST_HARDENED};
 use crate::space::chunk::{self, HugePages};
 use crate::space::{limit, mode, slab, window};
@@ -98,7 +98,7 @@ impl Registry {
     fn start(&mut self) -> bool {
         if !self.started && try_start() && window::start() {
             mode::start();
-            contents::start();
+            object_bytes::start();
             self.started = true;
             chunk::CHUNKS.lock().huge_pages = match options::HUGE_PAGES.word() {
                 "never" => HugePages::Never,
@@ -110,8 +110,8 @@ impl Registry {
             if profile::rate() != 0 {
                 profile::percpu::begin();
             }
-            if let Some(one_in) = guard::start_option() {
-                profile::set_guard_rate(profile::RATE_BYTES.saturating_mul(one_in));
+            if let Some(one_in) = trap::start_option() {
+                profile::set_trap_rate(profile::RATE_BYTES.saturating_mul(one_in));
             }
         }
         self.started

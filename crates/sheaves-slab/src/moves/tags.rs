@@ -27,8 +27,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::moves::earlier;
 use crate::parts::shape::Shape;
-use crate::records::guard;
 use crate::records::profile::{self, chance};
+use crate::records::trap;
 use crate::space::cache_id::{CacheId, NAMED_FIRST};
 use crate::space::granule::is_watched;
 
@@ -75,8 +75,8 @@ pub(crate) fn clean(id: CacheId, objects: &mut [usize]) {
             *object &= !TAG;
         }
         // Only frees without a look into the owner map push the address of a guarded block.
-        if guard::is_live() && has_unnoted_frees(id) {
-            guard::clean(objects);
+        if trap::is_live() && has_unnoted_frees(id) {
+            trap::clean(objects);
         }
         if may_have_unnoted(id) {
             close_all(objects);
@@ -87,8 +87,8 @@ pub(crate) fn clean(id: CacheId, objects: &mut [usize]) {
 /// Ends the records of deferred objects that are free now.
 #[inline]
 pub(crate) fn clean_deferred(id: CacheId, objects: &mut [usize]) {
-    if guard::is_live() {
-        guard::clean(objects);
+    if trap::is_live() {
+        trap::clean(objects);
     }
     if profile::is_used() && (profile::deferred_records() != 0 || may_have_unnoted(id)) {
         close_all(objects);
@@ -98,8 +98,8 @@ pub(crate) fn clean_deferred(id: CacheId, objects: &mut [usize]) {
 /// Notes that objects are deferred whose deferral was not noted yet.
 #[inline]
 pub(crate) fn note_deferred(id: CacheId, objects: &[usize]) {
-    if guard::is_live() && has_unnoted_frees(id) {
-        guard::note_deferred(objects);
+    if trap::is_live() && has_unnoted_frees(id) {
+        trap::note_deferred(objects);
     }
     if profile::is_used() && may_have_unnoted(id) {
         for object in objects.iter().filter(|object| is_watched(**object)) {
@@ -138,7 +138,7 @@ pub(crate) enum Freed {
 /// Ends the record of an object that is freed by the slow path, if it has one.
 #[inline]
 pub(crate) fn freed(id: CacheId, object: usize) -> Freed {
-    if profile::is_used() && (is_watched(object) || guard::contains(object)) {
+    if profile::is_used() && (is_watched(object) || trap::contains(object)) {
         freed_watched(id, object)
     } else {
         Freed::Entry(object)
@@ -147,10 +147,10 @@ pub(crate) fn freed(id: CacheId, object: usize) -> Freed {
 
 #[cold]
 fn freed_watched(id: CacheId, object: usize) -> Freed {
-    if guard::contains(object) {
+    if trap::contains(object) {
         let mut one = [object];
-        guard::clean(&mut one);
-        return Freed::Entry(entry_of_guarded(one[0]));
+        trap::clean(&mut one);
+        return Freed::Entry(entry_of_trap(one[0]));
     }
     let was_sample = profile::close(object);
     let earlier = earlier::note_freed(id, object);
@@ -163,7 +163,7 @@ fn freed_watched(id: CacheId, object: usize) -> Freed {
 
 /// The entry of an object in whose place a guarded block was, which is free now: it has its tag
 /// back.
-pub(crate) fn entry_of_guarded(object: usize) -> usize {
+pub(crate) fn entry_of_trap(object: usize) -> usize {
     if profile::tag_rate() == 0 { object } else { object | TAG }
 }
 

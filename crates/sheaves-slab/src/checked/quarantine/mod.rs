@@ -49,7 +49,7 @@ use sheaves_sys::{clock, futex, tls};
 use crate::moves::{flush, refill, registry, slot};
 use crate::parts::pool;
 use crate::parts::shape::Shape;
-use crate::records::{contents, profile};
+use crate::records::{object_bytes, profile};
 use crate::space::cache_id::{CLASSES_MAX, CacheId};
 use crate::space::granule::is_watched;
 use crate::space::slab::Slab;
@@ -128,8 +128,8 @@ fn keep(objects: &mut [usize], mut wanted: impl FnMut(usize) -> bool) -> usize {
 /// Those that are held already are reported.
 fn admit(id: CacheId, shape: &Shape, objects: &mut [usize]) -> usize {
     hold(id, shape, objects, |object, index| {
-        contents::check_canaries(shape, object, index > 0);
-        contents::clear(shape, object);
+        object_bytes::check_canaries(shape, object, index > 0);
+        object_bytes::clear(shape, object);
     })
 }
 
@@ -196,7 +196,7 @@ impl Run {
 #[cold]
 fn report_double_free(shape: &Shape, object: usize) {
     let (name, size) = (shape.name(), shape.size);
-    contents::found(format_args!(
+    object_bytes::found(format_args!(
         "double free of {object:#x}, an object of cache {name} (size {size})"
     ));
 }
@@ -263,8 +263,8 @@ fn make_ready(id: CacheId, cursor: Cursor) -> Option<Cursor> {
         run.slab.let_go(run.word, run.bits);
         rest = &rest[run.count..];
     }
-    contents::shuffle(objects);
-    objects.iter().for_each(|object| contents::prepare(shape, *object, false));
+    object_bytes::shuffle(objects);
+    objects.iter().for_each(|object| object_bytes::prepare(shape, *object, false));
     Some(cursor)
 }
 
@@ -430,7 +430,7 @@ fn release_sheaf(id: CacheId, cursor: Cursor) {
 /// Returns objects to their slabs. What the kernel does not make accessible again is lost.
 fn release(id: CacheId, objects: &mut [usize]) {
     let shape = id.shape();
-    let count = keep(objects, |object| contents::make_accessible(shape, object));
+    let count = keep(objects, |object| object_bytes::make_accessible(shape, object));
     flush::flush(id, &mut objects[..count]);
 }
 
@@ -443,7 +443,7 @@ pub(crate) fn check(id: CacheId) {
     {
         // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
         let objects = unsafe { cursor.objects() };
-        objects.iter().for_each(|object| contents::check_free(shape, *object));
+        objects.iter().for_each(|object| object_bytes::check_free(shape, *object));
         release_sheaf(id, cursor);
     }
 }

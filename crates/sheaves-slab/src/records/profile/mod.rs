@@ -74,7 +74,7 @@ pub(crate) struct Profile {
     /// The rate of the samples, on or off.
     rate: usize,
     /// That of tags while the profile is off, for guard samples.
-    guard_rate: usize,
+    trap_rate: usize,
     /// Number of [`begin`]s.
     session: u64,
     since_ms: u64,
@@ -86,7 +86,7 @@ pub(crate) static PROFILE: Lock<Profile> = Lock::new(Profile {
     records: Records::new(),
     sites: Sites::new(),
     rate: 0,
-    guard_rate: 0,
+    trap_rate: 0,
     session: 0,
     since_ms: 0,
     dropped: 0,
@@ -168,9 +168,9 @@ pub(crate) fn end() {
 }
 
 /// Sets the mean bytes from one tag to the next while the profile is off.
-pub(crate) fn set_guard_rate(rate: usize) {
+pub(crate) fn set_trap_rate(rate: usize) {
     let mut profile = PROFILE.lock();
-    profile.guard_rate = rate.min(RATE_BYTES_MAX);
+    profile.trap_rate = rate.min(RATE_BYTES_MAX);
     profile.set_rate(self::rate());
 }
 
@@ -233,7 +233,7 @@ pub fn resize(object: usize, bytes: usize) {
 impl Profile {
     /// Sets the rate of samples, 0 for none.
     fn set_rate(&mut self, rate: usize) {
-        let tag_rate = if rate == 0 { self.guard_rate } else { rate };
+        let tag_rate = if rate == 0 { self.trap_rate } else { rate };
         // Relaxed, both: see `is_used` and `rate`.
         if tag_rate != 0 {
             IS_USED.store(true, Ordering::Relaxed);

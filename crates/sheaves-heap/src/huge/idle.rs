@@ -146,5 +146,5 @@ impl Idle {
 }
 
 #[cfg(test)]
-#[path = "../tests/unit/idle.rs"]
+#[path = "../../tests/unit/idle.rs"]
 mod tests;

@@ -1,24 +1,24 @@
 //! The pool and the records of guarded blocks, as they are in memory and in a core dump.
 //!
-//! The pool is one mapping, in which each slot's pages are between two inaccessible ones:
+//! The pool is one mapping, in which each place's pages are between two inaccessible ones:
 //!
 //! ```text
-//!   | page | slot 0 | page | slot 1 | page | ... | slot 255 | page |
+//!   | page | place 0 | page | place 1 | page | ... | place 255 | page |
 //! ```
 //!
 //! So the kernel never has more than 2 * 256 + 1 mappings for it. The records are in another
-//! mapping: a head of [`RECORDS_AT`] words, with the state of each slot, and a record for each.
+//! mapping: a head of [`RECORDS_AT`] words, with the state of each place, and a record for each.
 //! Everything is a number of 64 bits. Where the pool is, and what happened, is in the head:
 //!
 //! | word | what |
 //! |---|---|
 //! | 0, 1 | [`MAGIC`] |
-//! | 2, 3, 4 | the pool's address, bytes of a page, bytes of a slot without the page |
-//! | 5, 6, 7 | the last error: a [`What`] plus one, the address, the time in ms |
-//! | [`STATES_AT`] on | the state of each slot |
+//! | 2, 3, 4 | the pool's address, bytes of a page, bytes of a place without the page |
+//! | 5, 6, 7 | the last error: a [`Misuse`] plus one, the address, the time in ms |
+//! | [`STATES_AT`] on | the state of each place |
 
-/// Slots of the pool.
-pub const SLOTS: usize = 256;
+/// Places of the pool.
+pub const PLACES: usize = 256;
 /// The first two words of the head.
 pub const MAGIC: [u64; 2] = [u64::from_le_bytes(*b"SHEAVES:"), u64::from_le_bytes(*b"GUARDED1")];
 /// Index of the first state.
@@ -28,7 +28,7 @@ pub const RECORDS_AT: usize = 512;
 /// Words of a record.
 pub const RECORD_WORDS: usize = 88;
 /// Words of the head and all records.
-pub const WORDS: usize = RECORDS_AT + SLOTS * RECORD_WORDS;
+pub const WORDS: usize = RECORDS_AT + PLACES * RECORD_WORDS;
 /// The most addresses of a stack.
 pub const FRAMES_MAX: usize = 24;
 
@@ -45,12 +45,12 @@ const NAME_WORDS: usize = 4;
 pub(super) const EVENTS: usize = NAME + NAME_WORDS;
 pub(super) const EVENT_WORDS: usize = 2 + FRAMES_MAX;
 
-const _: () = assert!(EVENTS + 3 * EVENT_WORDS <= RECORD_WORDS && STATES_AT + SLOTS <= RECORDS_AT);
+const _: () = assert!(EVENTS + 3 * EVENT_WORDS <= RECORD_WORDS && STATES_AT + PLACES <= RECORDS_AT);
 
-/// What a slot's state says of its block. The state is the word's low 8 bits; the rest is a number
-/// that grows with each change of any slot.
+/// What a place's state says of its block. The state is the word's low 8 bits; the rest is a number
+/// that grows with each change of any place.
 ///
-/// | state | the slot's pages | transitions |
+/// | state | the place's pages | transitions |
 /// |---|---|---|
 /// | `Unused` | inaccessible | -> `Changing`, by an allocation |
 /// | `Changing` | owned by one thread | -> `Allocated`, `Freed`, or what it was before |
@@ -58,8 +58,8 @@ const _: () = assert!(EVENTS + 3 * EVENT_WORDS <= RECORD_WORDS && STATES_AT + SL
 /// | `Deferred` | accessible | -> `Changing`, after the grace period |
 /// | `Freed` | inaccessible | -> `Changing`, by an allocation, which takes the oldest |
 ///
-/// All are made by atomic exchanges. In the child of a fork a slot that another thread was changing
-/// stays as it is.
+/// All are made by atomic exchanges. In the child of a fork a place that another thread was
+/// changing stays as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
@@ -96,7 +96,7 @@ pub struct Geometry {
     pub base: usize,
     /// Bytes of an inaccessible page.
     pub page: usize,
-    /// Bytes of a slot, without the pages around it.
+    /// Bytes of a place, without the pages around it.
     pub body: usize,
 }
 
@@ -117,12 +117,12 @@ impl Geometry {
     /// Bytes of the pool.
     #[must_use]
     pub const fn bytes(self) -> usize {
-        SLOTS * (self.page + self.body) + self.page
+        PLACES * (self.page + self.body) + self.page
     }
 
-    /// First address of a slot.
+    /// First address of a place.
     #[must_use]
-    pub const fn slot(self, index: usize) -> usize {
+    pub const fn place(self, index: usize) -> usize {
         self.base + index * (self.page + self.body) + self.page
     }
 
@@ -132,34 +132,34 @@ impl Geometry {
         address.wrapping_sub(self.base) < self.bytes()
     }
 
-    /// The slot that has an address; `None` for addresses in pages between slots, and others.
+    /// The place that has an address; `None` for addresses in pages between places, and others.
     #[must_use]
-    pub fn slot_of(self, address: usize) -> Option<usize> {
+    pub fn place_of(self, address: usize) -> Option<usize> {
         let offset = address.wrapping_sub(self.base);
-        let is_in_slot = offset < self.bytes() && offset % (self.page + self.body) >= self.page;
-        is_in_slot.then(|| offset / (self.page + self.body))
+        let is_in_place = offset < self.bytes() && offset % (self.page + self.body) >= self.page;
+        is_in_place.then(|| offset / (self.page + self.body))
     }
 
-    /// The slots on both sides of the page that has an address, or the slot that has it.
+    /// The places on both sides of the page that has an address, or the place that has it.
     fn neighbours(self, address: usize) -> [Option<usize>; 2] {
         let after = address.wrapping_sub(self.base) / (self.page + self.body);
-        match self.slot_of(address) {
-            Some(slot) => [Some(slot), None],
-            None => [after.checked_sub(1), Some(after).filter(|slot| *slot < SLOTS)],
+        match self.place_of(address) {
+            Some(place) => [Some(place), None],
+            None => [after.checked_sub(1), Some(after).filter(|place| *place < PLACES)],
         }
     }
 
-    /// Explains an access that has failed at an address of the pool, by the record of a slot: the
+    /// Explains an access that has failed at an address of the pool, by the record of a place: the
     /// first of `records`, which `read` fills. It returns false where there is none.
     pub fn explain(
         self,
         address: usize,
         records: &mut [Record; 2],
         read: impl Fn(usize, &mut Record) -> bool,
-    ) -> Option<What> {
+    ) -> Option<Misuse> {
         let [one, other] = self.neighbours(address);
-        let has_one = one.is_some_and(|slot| read(slot, &mut records[0]));
-        let has_other = other.is_some_and(|slot| read(slot, &mut records[1]));
+        let has_one = one.is_some_and(|place| read(place, &mut records[0]));
+        let has_other = other.is_some_and(|place| read(place, &mut records[1]));
         let key = |record: &Record| (!record.is_live(), record.distance(address).unsigned_abs());
         if has_other && (!has_one || key(&records[1]) < key(&records[0])) {
             records.swap(0, 1);
@@ -168,12 +168,12 @@ impl Geometry {
         }
         let record = &records[0];
         Some(match (record.is_live(), record.deferral().is_there()) {
-            (true, _) if record.distance(address) < 0 => What::Underflow,
-            (true, _) if self.slot_of(address).is_none() => What::Overflow,
-            // The slot was given to another block since then.
-            (true, _) => What::Unclear,
-            (false, true) => What::LateReader,
-            (false, false) => What::UseAfterFree,
+            (true, _) if record.distance(address) < 0 => Misuse::Underflow,
+            (true, _) if self.place_of(address).is_none() => Misuse::Overflow,
+            // The place was given to another block since then.
+            (true, _) => Misuse::Unclear,
+            (false, true) => Misuse::LateReader,
+            (false, false) => Misuse::UseAfterFree,
         })
     }
 }
@@ -181,7 +181,7 @@ impl Geometry {
 /// What went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum What {
+pub enum Misuse {
     /// An access past the end.
     Overflow,
     /// An access before the start.
@@ -204,52 +204,52 @@ pub enum What {
     OtherCache,
 }
 
-impl What {
-    const ALL: [(What, &'static str); 10] = [
-        (What::Overflow, "buffer overflow"),
-        (What::Underflow, "buffer underflow"),
-        (What::UseAfterFree, "use after free"),
-        (What::LateReader, "use after the grace period"),
-        (What::Unclear, "use of freed memory"),
-        (What::DoubleFree, "double free"),
-        (What::NotStart, "free of an address that is not the start of a block"),
-        (What::FreeOfDeferred, "free of a block that waits for a grace period"),
-        (What::Damaged, "writes outside of the block, found when it is freed"),
-        (What::OtherCache, "free by malloc's free of an object of another cache"),
+impl Misuse {
+    const ALL: [(Misuse, &'static str); 10] = [
+        (Misuse::Overflow, "buffer overflow"),
+        (Misuse::Underflow, "buffer underflow"),
+        (Misuse::UseAfterFree, "use after free"),
+        (Misuse::LateReader, "use after the grace period"),
+        (Misuse::Unclear, "use of freed memory"),
+        (Misuse::DoubleFree, "double free"),
+        (Misuse::NotStart, "free of an address that is not the start of a block"),
+        (Misuse::FreeOfDeferred, "free of a block that waits for a grace period"),
+        (Misuse::Damaged, "writes outside of the block, found when it is freed"),
+        (Misuse::OtherCache, "free by malloc's free of an object of another cache"),
     ];
 
     /// The name.
     #[must_use]
     pub fn name(self) -> &'static str {
-        What::ALL[self as usize].1
+        Misuse::ALL[self as usize].1
     }
 
     /// The error with a number, which is one of the head, less one.
     #[must_use]
-    pub fn of(number: u64) -> Option<What> {
-        What::ALL.get(usize::try_from(number).ok()?).map(|(what, _)| *what)
+    pub fn of(number: u64) -> Option<Misuse> {
+        Misuse::ALL.get(usize::try_from(number).ok()?).map(|(misuse, _)| *misuse)
     }
 
     /// True where memory was accessed that is inaccessible.
     #[must_use]
     pub fn is_access(self) -> bool {
-        self as u8 <= What::Unclear as u8
+        self as u8 <= Misuse::Unclear as u8
     }
 }
 
 const _: () = {
     let mut index = 0;
-    while index < What::ALL.len() {
-        assert!(What::ALL[index].0 as usize == index);
+    while index < Misuse::ALL.len() {
+        assert!(Misuse::ALL[index].0 as usize == index);
         index += 1;
     }
 };
 
 /// The last error that a head tells of, and its address.
 #[must_use]
-pub fn error_of(head: &[u64]) -> Option<(What, usize)> {
-    let what = What::of(head.get(ERROR)?.checked_sub(1)?)?;
-    Some((what, *head.get(ERROR + 1)? as usize))
+pub fn error_of(head: &[u64]) -> Option<(Misuse, usize)> {
+    let misuse = Misuse::of(head.get(ERROR)?.checked_sub(1)?)?;
+    Some((misuse, *head.get(ERROR + 1)? as usize))
 }
 
 /// When, in which thread and where something was done to a block.
@@ -284,17 +284,17 @@ impl<'a> Event<'a> {
     }
 }
 
-/// What is known of the block of a slot. A copy of its words: 720 bytes.
+/// What is known of the block of a place. A copy of its words: 720 bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Record {
-    /// The word with the state of the slot.
+    /// The word with the state of the place.
     pub state: u64,
-    /// The words of the slot's record.
+    /// The words of the place's record.
     pub words: [u64; RECORD_WORDS],
 }
 
 impl Record {
-    /// A record of a slot that has never had a block.
+    /// A record of a place that has never had a block.
     pub const NONE: Record = Record { state: 0, words: [0; RECORD_WORDS] };
 
     /// The block.
@@ -344,8 +344,8 @@ impl Record {
 
     /// Where an address is, as in "8 bytes after".
     #[must_use]
-    pub fn place(&self, address: usize) -> Place {
-        Place { offset: address.wrapping_sub(self.address()) as isize, bytes: self.bytes() }
+    pub fn position(&self, address: usize) -> Position {
+        Position { offset: address.wrapping_sub(self.address()) as isize, bytes: self.bytes() }
     }
 
     /// The name of the cache, written to `room`.
@@ -358,14 +358,14 @@ impl Record {
     }
 }
 
-/// A place relative to a block. Prints as "12 bytes past the end of", for example.
+/// An address relative to a block. Prints as "12 bytes past the end of", for example.
 #[derive(Debug, Clone, Copy)]
-pub struct Place {
+pub struct Position {
     offset: isize,
     bytes: usize,
 }
 
-impl core::fmt::Display for Place {
+impl core::fmt::Display for Position {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let past = self.offset - self.bytes.cast_signed();
         match self.offset {

@@ -53,7 +53,7 @@ fn make() -> Option<&'static [Entry; ENTRIES]> {
 ///
 /// # Safety
 /// The function that the frame is of has not returned.
-pub unsafe fn note_free(address: usize, frame: Frame) {
+pub unsafe fn note(address: usize, frame: Frame) {
     let Some(entries) = entries().or_else(make) else { return };
     let mut addresses = [0; FRAMES];
     // SAFETY: the same contract.
@@ -71,7 +71,7 @@ pub unsafe fn note_free(address: usize, frame: Frame) {
 
 /// Prints a line on the last free of a block that begins in a range, if it is known.
 #[cold]
-pub fn report_last_free(begin: usize, end: usize) {
+pub fn report(begin: usize, end: usize) {
     let Some(entries) = entries() else { return };
     // Relaxed, all: as above.
     let count = COUNT.load(Ordering::Relaxed);

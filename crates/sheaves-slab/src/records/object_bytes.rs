@@ -24,7 +24,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use sheaves_sys::{map, process, report};
 
 use crate::parts::shape::{CANARY_BYTES, Shape};
-use crate::records::trail;
+use crate::records::last_frees;
 use crate::space::mode;
 
 /// Contents of freed objects of debug caches (the byte of the kernel's `POISON_FREE`).
@@ -158,7 +158,7 @@ pub(crate) fn check_free(shape: &Shape, object: usize) {
 
 #[cold]
 fn report_write(shape: &Shape, object: usize, place: usize) {
-    trail::report_last_free(object, object + shape.stride);
+    last_frees::report(object, object + shape.stride);
     let (name, size) = (shape.name(), shape.size);
     found(format_args!(
         "object {object:#x} of cache {name} (size {size}) was written to while it was free, at \

@@ -6,8 +6,8 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use sheaves_sys::stack::Frame;
 use sheaves_sys::{clock, fault, map, options};
 
-use super::layout::{ADDRESS, BYTES, CACHE, FRAMES_MAX, Geometry, NAME, OBJECT, State, What};
-use super::table::{self, Kind, change, field, geometry, set_field};
+use super::layout::{ADDRESS, BYTES, CACHE, FRAMES_MAX, Geometry, Misuse, NAME, OBJECT, State};
+use super::table::{self, EventIndex, change, field, geometry, set_field};
 use super::{report, table::contains};
 use crate::parts::shape::Shape;
 use crate::records::profile::{self, Request, chance};
@@ -22,15 +22,15 @@ pub const ONE_IN_MAX: usize = options::GUARD_ONE_IN_MAX as usize;
 /// Blocks that are allocated or deferred.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// A slot rests for this long after a free. It bounds what a loop costs whose every allocation is a
-/// sample, because its object has the tag, and what a program costs that allocates much: 256 blocks
-/// in this time, then tags are dropped.
+/// A place rests for this long after a free. It bounds what a loop costs whose every allocation is
+/// a sample, because its object has the tag, and what a program costs that allocates much: 256
+/// blocks in this time, then tags are dropped.
 const REST_MS: u64 = 640;
 /// The same where all samples are to be guarded.
 const REST_MS_ALL: u64 = 10;
 
 /// Bytes around a block that are checked when it is freed: as many before it and behind it, where
-/// these are of the slot.
+/// these are of the place.
 const ZONE_BYTES: usize = 64;
 const ZONE: u8 = 0xa5;
 
@@ -68,7 +68,7 @@ pub(crate) fn is_live() -> bool {
     LIVE.load(Ordering::Relaxed) != 0
 }
 
-/// A guarded block of `bytes` in place of an object of a cache, which the caller owns. `None`, with
+/// A guarded block of `bytes` instead of an object of a cache, which the caller owns. `None`, with
 /// nothing changed, for most samples, and where it cannot be.
 pub(crate) fn alloc(id: CacheId, object: usize, bytes: usize, request: &Request) -> Option<usize> {
     let (one_in, shape) = (one_in(), id.shape());
@@ -82,42 +82,42 @@ pub(crate) fn alloc(id: CacheId, object: usize, bytes: usize, request: &Request)
     if bytes > geometry.body || align > geometry.page || has_contents {
         return None;
     }
-    look_at_handler();
-    let (slot, before) = table::take_oldest(if one_in == 1 { REST_MS_ALL } else { REST_MS })?;
-    let start = geometry.slot(slot);
-    // SAFETY: the pages of a slot that this thread owns.
+    request_handler_check();
+    let (place, before) = table::take_oldest(if one_in == 1 { REST_MS_ALL } else { REST_MS })?;
+    let start = geometry.place(place);
+    // SAFETY: the pages of a place that this thread owns.
     if !unsafe { map::commit(start, geometry.body) } {
-        table::undo(slot, before);
+        table::undo(place, before);
         return None;
     }
     let room = geometry.body - bytes;
     let address = if chance::happens(0.5) { start } else { start + room / align * align };
-    set_field(slot, ADDRESS, address as u64);
-    set_field(slot, BYTES, bytes as u64);
-    set_field(slot, OBJECT, object as u64);
-    set_field(slot, CACHE, u64::from(id.number()));
+    set_field(place, ADDRESS, address as u64);
+    set_field(place, BYTES, bytes as u64);
+    set_field(place, OBJECT, object as u64);
+    set_field(place, CACHE, u64::from(id.number()));
     for (index, part) in
         shape.name.as_str().as_bytes().chunks(8).chain([&[][..]; 4]).take(4).enumerate()
     {
         let mut word = [0; 8];
         word[..part.len()].copy_from_slice(part);
-        set_field(slot, NAME + index, u64::from_le_bytes(word));
+        set_field(place, NAME + index, u64::from_le_bytes(word));
     }
-    write_event(slot, Kind::Alloc, request.frame);
-    table::clear_event(slot, Kind::Deferral);
-    table::clear_event(slot, Kind::Free);
-    for zone in zones(geometry, slot) {
+    write_event(place, EventIndex::Alloc, request.frame);
+    table::clear_event(place, EventIndex::Deferral);
+    table::clear_event(place, EventIndex::Free);
+    for zone in zones(geometry, place) {
         zone.fill(ZONE);
     }
     // Relaxed: see `is_live`.
     LIVE.fetch_add(1, Ordering::Relaxed);
-    finish(slot, State::Allocated);
+    finish(place, State::Allocated);
     Some(address)
 }
 
 /// Now and then, has the library's thread look whether the program has installed a handler of its
 /// own for accesses that fail.
-fn look_at_handler() {
+fn request_handler_check() {
     const LOOK_MS: u64 = 1000;
     static LOOKED_MS: AtomicU64 = AtomicU64::new(0);
     let now_ms = clock::coarse_ms();
@@ -133,28 +133,28 @@ fn natural_align(shape: &Shape) -> usize {
     (1 << shape.stride.trailing_zeros()).min(map::page_bytes())
 }
 
-/// Ends the change of a slot that the caller is changing.
-fn finish(slot: usize, state: State) {
-    let is_changed = change(slot, table::state(slot), state).is_some();
-    debug_assert!(is_changed, "a slot that is being changed belongs to one thread");
+/// Ends the change of a place that the caller is changing.
+fn finish(place: usize, state: State) {
+    let is_changed = change(place, table::state(place), state).is_some();
+    debug_assert!(is_changed, "a place that is being changed belongs to one thread");
 }
 
-fn write_event(slot: usize, kind: Kind, frame: Frame) {
+fn write_event(place: usize, event: EventIndex, frame: Frame) {
     let mut frames = [0; FRAMES_MAX];
     let count = profile::walk(frame, &mut frames);
-    table::set_event(slot, kind, &frames[..count]);
+    table::set_event(place, event, &frames[..count]);
 }
 
-/// The checked bytes before and behind the block of a slot that the caller owns.
-fn zones<'a>(geometry: Geometry, slot: usize) -> [&'a mut [u8]; 2] {
-    let (start, end) = (geometry.slot(slot), geometry.slot(slot) + geometry.body);
-    let block = field(slot, ADDRESS) as usize;
-    let behind = block + field(slot, BYTES) as usize;
+/// The checked bytes before and behind the block of a place that the caller owns.
+fn zones<'a>(geometry: Geometry, place: usize) -> [&'a mut [u8]; 2] {
+    let (start, end) = (geometry.place(place), geometry.place(place) + geometry.body);
+    let block = field(place, ADDRESS) as usize;
+    let behind = block + field(place, BYTES) as usize;
     let before = block.saturating_sub(ZONE_BYTES).max(start);
     [(before, block), (behind, end.min(behind + ZONE_BYTES))].map(|(from, to)| {
-        let place = with_exposed_provenance_mut(from);
-        // SAFETY: inside the slot's pages, which are accessible; nothing else refers to them.
-        unsafe { core::slice::from_raw_parts_mut(place, to - from) }
+        let start = with_exposed_provenance_mut(from);
+        // SAFETY: inside the place's pages, which are accessible; nothing else refers to them.
+        unsafe { core::slice::from_raw_parts_mut(start, to - from) }
     })
 }
 
@@ -162,62 +162,62 @@ fn zones<'a>(geometry: Geometry, slot: usize) -> [&'a mut [u8]; 2] {
 /// the process, with a report that names the call, if none does.
 #[must_use]
 pub fn look_up(address: usize) -> (CacheId, usize) {
-    let (slot, _) = live_slot(address, |state| state != State::Changing);
-    (CacheId::new(field(slot, CACHE) as u16), field(slot, BYTES) as usize)
+    let (place, _) = live_place(address, |state| state != State::Changing);
+    (CacheId::new(field(place, CACHE) as u16), field(place, BYTES) as usize)
 }
 
-/// The slot of the block that starts at an address, and its state, which `may_be` accepts.
-fn live_slot(address: usize, may_be: impl Fn(State) -> bool) -> (usize, u64) {
-    let Some(slot) = geometry().and_then(|geometry| geometry.slot_of(address)) else {
-        report::die(What::NotStart, address)
+/// The place of the block that starts at an address, and its state, which `may_be` accepts.
+fn live_place(address: usize, may_be: impl Fn(State) -> bool) -> (usize, u64) {
+    let Some(place) = geometry().and_then(|geometry| geometry.place_of(address)) else {
+        report::die(Misuse::NotStart, address)
     };
-    let word = table::state(slot);
+    let word = table::state(place);
     let state = State::of(word);
-    let is_start = field(slot, ADDRESS) as usize == address;
+    let is_start = field(place, ADDRESS) as usize == address;
     match state {
-        State::Allocated | State::Deferred if !is_start => report::die(What::NotStart, address),
-        State::Allocated | State::Deferred if may_be(state) => (slot, word),
-        State::Allocated | State::Deferred => report::die(What::FreeOfDeferred, address),
+        State::Allocated | State::Deferred if !is_start => report::die(Misuse::NotStart, address),
+        State::Allocated | State::Deferred if may_be(state) => (place, word),
+        State::Allocated | State::Deferred => report::die(Misuse::FreeOfDeferred, address),
         // If it is being changed, another thread frees it now.
-        State::Freed | State::Changing => report::die(What::DoubleFree, address),
-        State::Unused => report::die(What::NotStart, address),
+        State::Freed | State::Changing => report::die(Misuse::DoubleFree, address),
+        State::Unused => report::die(Misuse::NotStart, address),
     }
 }
 
 /// Frees a block of malloc, if it is one: otherwise aborts the process, with a report. Returns its
 /// cache, and the object in whose place it was allocated, which is the caller's now.
 pub(crate) fn free(address: usize, frame: Frame) -> (CacheId, usize) {
-    let (slot, word) = live_slot(address, |state| state == State::Allocated);
-    let id = CacheId::new(field(slot, CACHE) as u16);
+    let (place, word) = live_place(address, |state| state == State::Allocated);
+    let id = CacheId::new(field(place, CACHE) as u16);
     if usize::from(id.number()) > CLASSES_MAX {
-        report::die(What::OtherCache, address);
+        report::die(Misuse::OtherCache, address);
     }
-    (id, end(slot, word, address, frame))
+    (id, end(place, word, address, frame))
 }
 
 /// Makes the pages of a block inaccessible; returns the object in whose place it was.
-fn end(slot: usize, word: u64, address: usize, frame: Frame) -> usize {
+fn end(place: usize, word: u64, address: usize, frame: Frame) -> usize {
     let geometry = geometry();
-    if let (Some(geometry), true) = (geometry, field(slot, ADDRESS) as usize == address)
-        && let Some(_changing) = change(slot, word, State::Changing)
+    if let (Some(geometry), true) = (geometry, field(place, ADDRESS) as usize == address)
+        && let Some(_changing) = change(place, word, State::Changing)
     {
-        write_event(slot, Kind::Free, frame);
+        write_event(place, EventIndex::Free, frame);
         let is_damaged =
-            zones(geometry, slot).iter().flat_map(|zone| zone.iter()).any(|byte| *byte != ZONE);
+            zones(geometry, place).iter().flat_map(|zone| zone.iter()).any(|byte| *byte != ZONE);
         if is_damaged {
-            finish(slot, State::Allocated);
-            report::die(What::Damaged, address);
+            finish(place, State::Allocated);
+            report::die(Misuse::Damaged, address);
         }
         profile::close(address);
-        let object = field(slot, OBJECT) as usize;
-        // SAFETY: the pages of a slot whose block is free, and that this thread owns.
-        unsafe { map::hide(geometry.slot(slot), geometry.body) };
+        let object = field(place, OBJECT) as usize;
+        // SAFETY: the pages of a place whose block is free, and that this thread owns.
+        unsafe { map::hide(geometry.place(place), geometry.body) };
         // Relaxed: see `is_live`.
         LIVE.fetch_sub(1, Ordering::Relaxed);
-        finish(slot, State::Freed);
+        finish(place, State::Freed);
         return object;
     }
-    report::die(What::DoubleFree, address)
+    report::die(Misuse::DoubleFree, address)
 }
 
 /// Replaces guarded blocks, in a sheaf that has left its slot or whose grace period is over, by the
@@ -231,33 +231,33 @@ pub(crate) fn clean(objects: &mut [usize]) {
         return;
     }
     for object in objects.iter_mut().filter(|object| contains(**object)) {
-        let (slot, word) = live_slot(*object, |_| true);
-        *object = end(slot, word, *object, Frame::NONE);
+        let (place, word) = live_place(*object, |_| true);
+        *object = end(place, word, *object, Frame::NONE);
     }
 }
 
 /// Notes that a block is deferred by the caller of a function; aborts the process, with a report,
 /// if it is deferred already. Returns its cache.
 pub(crate) fn defer(address: usize, frame: Frame) -> CacheId {
-    let (slot, word) = live_slot(address, |state| state == State::Allocated);
+    let (place, word) = live_place(address, |state| state == State::Allocated);
     // An event is written before the state says so: nothing reads it before.
-    write_event(slot, Kind::Deferral, frame);
-    if change(slot, word, State::Deferred).is_none() {
-        report::die(What::DoubleFree, address);
+    write_event(place, EventIndex::Deferral, frame);
+    if change(place, word, State::Deferred).is_none() {
+        report::die(Misuse::DoubleFree, address);
     }
     profile::defer(address, frame);
-    CacheId::new(field(slot, CACHE) as u16)
+    CacheId::new(field(place, CACHE) as u16)
 }
 
 /// Notes that the guarded ones of some objects are deferred, unless that is known.
 #[cold]
 pub(crate) fn note_deferred(objects: &[usize]) {
     for object in objects.iter().filter(|object| contains(**object)) {
-        let (slot, word) = live_slot(*object, |_| true);
+        let (place, word) = live_place(*object, |_| true);
         if State::of(word) == State::Allocated {
-            table::set_event(slot, Kind::Deferral, &[]);
+            table::set_event(place, EventIndex::Deferral, &[]);
             // Otherwise another thread frees it: that is reported when it is freed again.
-            let _ = change(slot, word, State::Deferred);
+            let _ = change(place, word, State::Deferred);
         }
     }
 }
@@ -273,9 +273,9 @@ pub fn note_deferral(address: usize, frame: Frame) {
 
 #[cold]
 fn note_deferral_slow(address: usize, frame: Frame) {
-    if let Some(slot) = geometry().and_then(|geometry| geometry.slot_of(address))
-        && State::of(table::state(slot)) == State::Allocated
+    if let Some(place) = geometry().and_then(|geometry| geometry.place_of(address))
+        && State::of(table::state(place)) == State::Allocated
     {
-        write_event(slot, Kind::Deferral, frame);
+        write_event(place, EventIndex::Deferral, frame);
     }
 }

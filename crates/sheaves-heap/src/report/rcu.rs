@@ -1,18 +1,20 @@
-//! Readers and grace periods as JSON, for tools: `{"schema":1,"pid","age_ms","rcu":{"completed",
-//! "under_way":{"number","age_us"} or null,"sequence","shared_sections","lengths":[...]},
-//! "readers":[{"tid","name","nesting","sequence","has_ended"}]}`. See `sheaves_rcu::survey`.
+//! Readers and grace periods as JSON, for tools. See `sheaves_rcu::survey`.
+//!
+//! `{"schema":1,"pid","age_ms","rcu":{"completed","under_way":{"number","age_us"} or null,
+//! "sequence","shared_sections","lengths":[...]},"readers":[{"tid","name","nesting","sequence",
+//! "has_ended"}]}`
 
 use core::fmt::{self, Write};
 
 use sheaves_sys::thread::{self, NAME_BYTES};
 use sheaves_sys::{fork, process};
 
-use crate::report::{Flush, Output};
+use super::{Flush, Output};
 
 const SCHEMA: u32 = 1;
 
 /// Prints, as [`crate::report::write`] does.
-pub fn write_rcu(flush: &mut Flush<'_>) -> i32 {
+pub fn write(flush: &mut Flush<'_>) -> i32 {
     Output::print(flush, print)
 }
 

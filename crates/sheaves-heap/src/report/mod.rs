@@ -6,6 +6,8 @@
 //! stable keys: `{"schema":2,"pid","engine","slot","slots","uptime_ms","totals":{...},
 //! "keeper":{...},"limit":{...},"rcu":{...},"percpu":{...},"caches":[{...}]}`.
 
+pub mod rcu;
+
 use core::fmt::{self, Write};
 
 use sheaves_percpu::internal::{Mode, SlotKind, facts};

@@ -1,9 +1,9 @@
 //! Guard samples: allocations beside inaccessible pages, whose misuse traps at once.
 //!
 //! One in N samples of a heap profile, or of what would be its samples while it is off, gets a
-//! *slot* of a pool instead of an object of its cache: pages of its own between inaccessible ones.
+//! *place* of a pool instead of an object of its cache: pages of its own between inaccessible ones.
 //! The block is at the end of the pages or at their beginning, by chance. When it is freed the
-//! pages become inaccessible, too, until the slot is needed again; the slot that was freed first is
+//! pages become inaccessible, too, until the place is needed again; the one that was freed first is
 //! taken first. The same happens to a block that is deferred, when its grace period is over: so a
 //! reader that keeps a pointer after its section is found.
 //!

@@ -1,6 +1,6 @@
-//! The states and records of the slots, in their mapping. [`super::layout`] says what they mean.
+//! The states and records of the places, in their mapping. [`super::layout`] says what they mean.
 //!
-//! A thread that has made a slot's state `Changing` owns the record. Others may read at any time,
+//! A thread that has made a place's state `Changing` owns the record. Others may read at any time,
 //! also in a signal handler: they compare the state before and after.
 
 use core::ptr::with_exposed_provenance;
@@ -9,11 +9,11 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use sheaves_sys::{clock, map, thread};
 
 use super::layout::{
-    ERROR, EVENT_WORDS, EVENTS, FRAMES_MAX, Geometry, MAGIC, POOL, RECORD_WORDS, RECORDS_AT,
-    Record, SLOTS, STATES_AT, State, WORDS, What,
+    ERROR, EVENT_WORDS, EVENTS, FRAMES_MAX, Geometry, MAGIC, Misuse, PLACES, POOL, RECORD_WORDS,
+    RECORDS_AT, Record, STATES_AT, State, WORDS,
 };
 
-/// Bytes of a slot, on machines with smaller pages; no block of more is guarded.
+/// Bytes of a place, on machines with smaller pages; no block of more is guarded.
 const BODY_BYTES: usize = 32 << 10;
 
 /// The pool and its size, 0 while there is none.
@@ -27,7 +27,7 @@ static CHANGES: AtomicU64 = AtomicU64::new(0);
 /// An event of a block: the index of its words.
 #[derive(Debug, Clone, Copy)]
 #[repr(usize)]
-pub(super) enum Kind {
+pub(super) enum EventIndex {
     Alloc = EVENTS,
     Deferral = EVENTS + EVENT_WORDS,
     Free = EVENTS + 2 * EVENT_WORDS,
@@ -96,90 +96,90 @@ pub(super) fn geometry() -> Option<Geometry> {
     Some(Geometry { base: number(0), page: number(1), body: number(2) })
 }
 
-fn state_word(slot: usize) -> &'static AtomicU64 {
-    word(STATES_AT + slot)
+fn state_word(place: usize) -> &'static AtomicU64 {
+    word(STATES_AT + place)
 }
 
-/// The state of a slot, and the number of its last change.
-pub(super) fn state(slot: usize) -> u64 {
+/// The state of a place, and the number of its last change.
+pub(super) fn state(place: usize) -> u64 {
     // Acquire pairs with the Release in `change`: the record is written. [G2]
-    state_word(slot).load(Ordering::Acquire)
+    state_word(place).load(Ordering::Acquire)
 }
 
-/// Changes the state of a slot from `before`. `None` if another thread has changed it.
-pub(super) fn change(slot: usize, before: u64, state: State) -> Option<u64> {
+/// Changes the state of a place from `before`. `None` if another thread has changed it.
+pub(super) fn change(place: usize, before: u64, state: State) -> Option<u64> {
     // Relaxed: a number that no other change has; the state is published below.
     let number = CHANGES.fetch_add(1, Ordering::Relaxed) + 1;
     let after = number << 8 | state as u64;
     // AcqRel pairs with itself and with the Acquire in `state`: what the thread before has written
     // to the record and the pages, and what this one has. Relaxed on failure: nothing is read. [G2]
     let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
-    let is_changed = state_word(slot).compare_exchange(before, after, success, failure).is_ok();
+    let is_changed = state_word(place).compare_exchange(before, after, success, failure).is_ok();
     // SeqCst, so that the record is written after a reader can see that it changes. It pairs with
     // the fence in `record`. [G3]
     fence(Ordering::SeqCst);
     is_changed.then_some(after)
 }
 
-/// Gives a slot back that the caller is changing, as it was.
-pub(super) fn undo(slot: usize, before: u64) {
+/// Gives a place back that the caller is changing, as it was.
+pub(super) fn undo(place: usize, before: u64) {
     // Release pairs with the Acquire in `state`. [G2]
-    state_word(slot).store(before, Ordering::Release);
+    state_word(place).store(before, Ordering::Release);
 }
 
-/// The slot that has been free for the longest time, for the caller to change, and its state
-/// before. `None` when all slots are in use, or were freed less than `rest_ms` ago.
+/// The place that has been free for the longest time, for the caller to change, and its state
+/// before. `None` when all places are in use, or were freed less than `rest_ms` ago.
 pub(super) fn take_oldest(rest_ms: u64) -> Option<(usize, u64)> {
-    for _ in 0..SLOTS {
-        let states = (0..SLOTS).map(|slot| (state(slot), slot));
+    for _ in 0..PLACES {
+        let states = (0..PLACES).map(|place| (state(place), place));
         let is_free = |word: u64| matches!(State::of(word), State::Unused | State::Freed);
-        // The number in the upper bits decides. Slots without a block have 0.
-        let (before, slot) = states.filter(|(word, _)| is_free(*word)).min()?;
-        let freed_ms = field(slot, Kind::Free as usize);
+        // The number in the upper bits decides. Places without a block have 0.
+        let (before, place) = states.filter(|(word, _)| is_free(*word)).min()?;
+        let freed_ms = field(place, EventIndex::Free as usize);
         if before != 0 && clock::coarse_ms().saturating_sub(freed_ms) < rest_ms {
             return None;
         }
-        if change(slot, before, State::Changing).is_some() {
-            return Some((slot, before));
+        if change(place, before, State::Changing).is_some() {
+            return Some((place, before));
         }
     }
     None
 }
 
-/// A word of a slot's record.
-pub(super) fn field(slot: usize, index: usize) -> u64 {
+/// A word of a place's record.
+pub(super) fn field(place: usize, index: usize) -> u64 {
     // Relaxed, here and below: ordered by the state.
-    word(RECORDS_AT + slot * RECORD_WORDS + index).load(Ordering::Relaxed)
+    word(RECORDS_AT + place * RECORD_WORDS + index).load(Ordering::Relaxed)
 }
 
-pub(super) fn set_field(slot: usize, index: usize, value: u64) {
+pub(super) fn set_field(place: usize, index: usize, value: u64) {
     // Relaxed: see `field`.
-    word(RECORDS_AT + slot * RECORD_WORDS + index).store(value, Ordering::Relaxed);
+    word(RECORDS_AT + place * RECORD_WORDS + index).store(value, Ordering::Relaxed);
 }
 
 /// Writes an event that happens now, in the calling thread.
-pub(super) fn set_event(slot: usize, kind: Kind, frames: &[usize]) {
-    let first = kind as usize;
-    set_field(slot, first, clock::coarse_ms());
+pub(super) fn set_event(place: usize, event: EventIndex, frames: &[usize]) {
+    let first = event as usize;
+    set_field(place, first, clock::coarse_ms());
     let thread = u64::from(thread::id().cast_unsigned());
     let count = frames.len().min(FRAMES_MAX);
-    set_field(slot, first + 1, thread << 32 | count as u64);
+    set_field(place, first + 1, thread << 32 | count as u64);
     for (index, frame) in frames[..count].iter().enumerate() {
-        set_field(slot, first + 2 + index, *frame as u64);
+        set_field(place, first + 2 + index, *frame as u64);
     }
 }
 
 /// Notes that an event has not happened to the block.
-pub(super) fn clear_event(slot: usize, kind: Kind) {
-    set_field(slot, kind as usize + 1, 0);
+pub(super) fn clear_event(place: usize, event: EventIndex) {
+    set_field(place, event as usize + 1, 0);
 }
 
-/// Copies a slot's record. False if the slot has never had a block, or is being changed.
+/// Copies a place's record. False if the place has never had a block, or is being changed.
 /// Async-signal-safe.
-pub(super) fn read_record(slot: usize, record: &mut Record) -> bool {
+pub(super) fn read_record(place: usize, record: &mut Record) -> bool {
     const ATTEMPTS: usize = 64;
     for _ in 0..ATTEMPTS {
-        record.state = state(slot);
+        record.state = state(place);
         match State::of(record.state) {
             State::Unused => return false,
             State::Changing => {
@@ -189,12 +189,12 @@ pub(super) fn read_record(slot: usize, record: &mut Record) -> bool {
             _ => {}
         }
         for (index, word) in record.words.iter_mut().enumerate() {
-            *word = field(slot, index);
+            *word = field(place, index);
         }
         // SeqCst pairs with the fence in `change`: if a word is of a later block, the state that is
         // read below is a later one. [G3]
         fence(Ordering::SeqCst);
-        if state(slot) == record.state {
+        if state(place) == record.state {
             return true;
         }
     }
@@ -202,8 +202,9 @@ pub(super) fn read_record(slot: usize, record: &mut Record) -> bool {
 }
 
 /// Notes the last error, for a core dump.
-pub(super) fn note_error(what: What, address: usize) {
-    for (index, value) in [what as u64 + 1, address as u64, clock::coarse_ms()].iter().enumerate() {
+pub(super) fn note_error(misuse: Misuse, address: usize) {
+    for (index, value) in [misuse as u64 + 1, address as u64, clock::coarse_ms()].iter().enumerate()
+    {
         // Relaxed: read in a core dump.
         word(ERROR + index).store(*value, Ordering::Relaxed);
     }

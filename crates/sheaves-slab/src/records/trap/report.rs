@@ -12,11 +12,11 @@ use sheaves_sys::report::{abort, report};
 use sheaves_sys::trace::Tracer;
 use sheaves_sys::{clock, process, thread};
 
-use super::layout::{Event, FRAMES_MAX, Place, Record, State, What};
+use super::layout::{Event, FRAMES_MAX, Misuse, Position, Record, State};
 use super::table;
 
 /// What a report needs, in a static: a signal handler may have a stack of 8 KiB.
-struct Room {
+struct Scratch {
     is_taken: AtomicBool,
     parts: UnsafeCell<Parts>,
 }
@@ -28,9 +28,9 @@ struct Parts {
 }
 
 // SAFETY: the parts are used by the thread that has set `is_taken`.
-unsafe impl Sync for Room {}
+unsafe impl Sync for Scratch {}
 
-static ROOM: Room = Room {
+static SCRATCH: Scratch = Scratch {
     is_taken: AtomicBool::new(false),
     parts: UnsafeCell::new(Parts {
         records: [Record::NONE; 2],
@@ -39,10 +39,10 @@ static ROOM: Room = Room {
     }),
 };
 
-/// How long a thread waits for the room.
+/// How long a thread waits for the scratch memory.
 const PATIENCE_MS: u64 = 1000;
 
-/// The access that was explained last: its address and the state of its slot. The program's own
+/// The access that was explained last: its address and the state of its place. The program's own
 /// handler may return to an instruction that fails again.
 static EXPLAINED: AtomicU64 = AtomicU64::new(0);
 
@@ -51,7 +51,7 @@ pub(super) fn explain(access: &Access) {
     let Some(geometry) = table::geometry().filter(|_| table::contains(access.address)) else {
         return;
     };
-    let state = geometry.slot_of(access.address).map_or(0, table::state);
+    let state = geometry.place_of(access.address).map_or(0, table::state);
     let key = state ^ (access.address as u64) << 8 ^ (access.counter as u64).rotate_left(32);
     // Relaxed: if two threads fail at once, there may be a report more.
     if EXPLAINED.swap(key, Ordering::Relaxed) == key {
@@ -64,13 +64,13 @@ pub(super) fn explain(access: &Access) {
 
 /// Reports an error in a free or the like of an address, and aborts the process.
 #[cold]
-pub(super) fn die(what: What, address: usize) -> ! {
-    let slot = table::geometry().and_then(|geometry| geometry.slot_of(address));
+pub(super) fn die(misuse: Misuse, address: usize) -> ! {
+    let place = table::geometry().and_then(|geometry| geometry.place_of(address));
     let found = |records: &mut [Record; 2]| {
-        if !slot.is_some_and(|slot| table::read_record(slot, &mut records[0])) {
+        if !place.is_some_and(|place| table::read_record(place, &mut records[0])) {
             records[0].clone_from(&Record::NONE);
         }
-        Some(what)
+        Some(misuse)
     };
     write(address, found, None);
     abort()
@@ -79,32 +79,32 @@ pub(super) fn die(what: What, address: usize) -> ! {
 /// Writes the report about an address, once `find` has found out what is wrong.
 fn write(
     address: usize,
-    find: impl FnOnce(&mut [Record; 2]) -> Option<What>,
+    find: impl FnOnce(&mut [Record; 2]) -> Option<Misuse>,
     access: Option<&Access>,
 ) {
-    if !take_room() {
+    if !take_scratch() {
         return report(format_args!("guard: an error at {address:#x}, while another is reported"));
     }
-    // SAFETY: this thread has the room, and no other reference is alive.
-    let Parts { records, frames, tracer } = unsafe { &mut *ROOM.parts.get() };
+    // SAFETY: this thread has the scratch memory, and no other reference is alive.
+    let Parts { records, frames, tracer } = unsafe { &mut *SCRATCH.parts.get() };
     match find(records) {
         None => report(format_args!(
             "guard: access to {address:#x}, in the pool of guarded blocks, where no block has been"
         )),
-        Some(what) => {
-            table::note_error(what, address);
+        Some(misuse) => {
+            table::note_error(misuse, address);
             let count = access.map_or(0, |access| tracer.follow(access, frames));
-            write_parts(what, address, &records[0], access, &frames[..count], tracer);
+            write_parts(misuse, address, &records[0], access, &frames[..count], tracer);
         }
     }
-    // Release pairs with the Acquire in `take_room`.
-    ROOM.is_taken.store(false, Ordering::Release);
+    // Release pairs with the Acquire in `take_scratch`.
+    SCRATCH.is_taken.store(false, Ordering::Release);
 }
 
-fn take_room() -> bool {
+fn take_scratch() -> bool {
     let end = clock::coarse_ms() + PATIENCE_MS;
     // Acquire pairs with the Release in `write`.
-    while ROOM.is_taken.swap(true, Ordering::Acquire) {
+    while SCRATCH.is_taken.swap(true, Ordering::Acquire) {
         if clock::coarse_ms() > end {
             return false;
         }
@@ -114,7 +114,7 @@ fn take_room() -> bool {
 }
 
 fn write_parts(
-    what: What,
+    misuse: Misuse,
     address: usize,
     record: &Record,
     access: Option<&Access>,
@@ -124,7 +124,7 @@ fn write_parts(
     let (now, id) = (clock::coarse_ms(), thread::id());
     let mut room = [0; 32];
     let name = record.name(&mut room);
-    let (place, block, bytes) = (record.place(address), record.address(), record.bytes());
+    let (position, block, bytes) = (record.position(address), record.address(), record.bytes());
     let call = fmt::from_fn(|f| match access.map(|access| access.is_write) {
         Some(Some(true)) => write!(f, "write to {address:#x}, "),
         Some(Some(false)) => write!(f, "read of {address:#x}, "),
@@ -133,16 +133,16 @@ fn write_parts(
     });
     report(format_args!(
         "guard: {}: {call}{} a block of {bytes} bytes at {block:#x} ({name}), by thread {id}",
-        what.name(),
-        where_in(what, place),
+        misuse.name(),
+        where_in(misuse, position),
     ));
     if access.is_some() {
         tracer.report("guard:   ", frames.iter().copied(), true);
     }
-    write_section(what, now.saturating_sub(record.deferral().ms()));
+    write_section(misuse, now.saturating_sub(record.deferral().ms()));
     write_event("allocated", record.alloc(), now, tracer);
     write_event("deferred", record.deferral(), now, tracer);
-    if State::of(record.state) == State::Freed || what == What::Damaged {
+    if State::of(record.state) == State::Freed || misuse == Misuse::Damaged {
         let how = if record.deferral().is_there() && record.free().frames().len() == 0 {
             "its grace period was over"
         } else {
@@ -152,19 +152,19 @@ fn write_parts(
     }
 }
 
-fn where_in(what: What, place: Place) -> impl fmt::Display {
-    fmt::from_fn(move |f| match what {
-        What::DoubleFree | What::FreeOfDeferred | What::Damaged | What::OtherCache => {
+fn where_in(misuse: Misuse, position: Position) -> impl fmt::Display {
+    fmt::from_fn(move |f| match misuse {
+        Misuse::DoubleFree | Misuse::FreeOfDeferred | Misuse::Damaged | Misuse::OtherCache => {
             f.write_str("the start of")
         }
-        _ => write!(f, "{place}"),
+        _ => write!(f, "{position}"),
     })
 }
 
 /// Writes whether the thread is in a read section: where it is, or where that is the error.
 /// The block was deferred `deferred_ms` ago.
-fn write_section(what: What, deferred_ms: u64) {
-    let is_late = what == What::LateReader;
+fn write_section(misuse: Misuse, deferred_ms: u64) {
+    let is_late = misuse == Misuse::LateReader;
     match sheaves_rcu::section() {
         Some(section) => {
             let least = section.age_ns_min / 1_000_000;
