@@ -12,12 +12,22 @@ kib=$(SHEAVES_LIMIT=256M on_sheaves "$work/limit" 2>"$work/errors")
 ((kib <= limit_kib)) || die "$kib KiB under a limit of $limit_kib KiB"
 (($(grep -c "its limit is 256 MiB" "$work/errors") == 1)) || die "not one line: $(<"$work/errors")"
 
-# The group of this process, and one above it, as the kernel shows them.
-group=$(sed -n 's/^0:://p' /proc/self/cgroup)
-mkdir -p "$work/cgroup/$group"
-echo max >"$work/cgroup/$group/memory.high"
-echo $((limit_kib * 1024)) >"$work/cgroup/memory.max"
-group_kib=$(SHEAVES_LIMIT=auto SHEAVES_CGROUP=$work/cgroup on_sheaves "$work/limit" 2>/dev/null)
-((group_kib <= limit_kib)) || die "$group_kib KiB under a group's limit of $limit_kib KiB"
+# A control group with that limit, and a group in it for the program, where the kernel permits to
+# make them.
+group_kib="none was made"
+for folder in /sys/fs/cgroup /sys/fs/cgroup/memory; do
+    group=$folder/sheaves-limit-$$
+    { [[ -d $folder ]] && mkdir -p "$group/program"; } 2>/dev/null || continue
+    for file in memory.max memory.limit_in_bytes; do
+        if [[ -e $group/$file ]] && echo $((limit_kib * 1024)) >"$group/$file"; then
+            # shellcheck disable=SC2016 # the shell in the group expands it
+            group_kib=$(SHEAVES_LIMIT=auto on_sheaves sh -c 'echo $$ >"$1" && exec "$2"' sh \
+                "$group/program/cgroup.procs" "$work/limit" 2>/dev/null)
+            ((group_kib <= limit_kib)) \
+                || die "$group_kib KiB under a group's limit of $limit_kib KiB"
+        fi
+    done
+    rmdir "$group/program" "$group"
+done
 finish "most $free_kib KiB, with a limit $kib KiB, with that of a group $group_kib KiB," \
     "$(proof_of_sheaves)"

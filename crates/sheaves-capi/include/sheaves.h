@@ -6,10 +6,10 @@
  * and set errno. An argument that is recognised as wrong is EINVAL, and nothing happens.
  *
  * Options are variables of the environment, read once:
- *   SHEAVES_ENGINE: auto, rseq, portable; default: auto
- *       How per-CPU transactions are carried out.
- *   SHEAVES_SLOT: cid, cpu; default: cid where the kernel has it
- *       What numbers the slots of the rseq engine: mm_cid or cpu_id.
+ *   SHEAVES_ENGINE: auto, rseq, rseq-cpu, portable; default: auto
+ *       How per-CPU transactions are carried out: by rseq where it is available, with slots
+ *       numbered by mm_cid, or by cpu_id on request and where the kernel has no mm_cid; otherwise
+ *       by the portable engine.
  *   SHEAVES_SLOTS: 1 to 8192; default: possible CPUs
  *       Number of virtual slots of the portable engine.
  *   SHEAVES_HUGE_PAGES: never, auto, always; default: auto
@@ -17,11 +17,11 @@
  *       use as a whole for ten seconds, in a process that has not forked, unless that would split
  *       many mappings; with always all.
  *   SHEAVES_DECAY_MS: -1 to 3600000; default: 1000
- *       Milliseconds for which unused memory is kept before it returns to the system; with 0 it
+ *       Milliseconds for which unused memory is kept before it returns to the kernel; with 0 it
  *       is not kept, with -1 for ever.
  *   SHEAVES_LIMIT: auto, bytes, 1% to 100%; default: none
  *       A soft limit on the memory of the heap, 1M or more (suffixes K, M, G, T): from 7/8 of it
- *       on unused memory returns to the system at once. No allocation fails because of it. With
+ *       on unused memory returns to the kernel at once. No allocation fails because of it. With
  *       auto the limit of the control groups, with a percentage that part of it, or of the
  *       machine's memory.
  *   SHEAVES_PROF: 1024 or more; default: off
@@ -39,8 +39,10 @@
  *   SHEAVES_CONTROL: 0, 1; default: 1
  *       With 0 the process has no control page, by which sheaves stat, top, rcu, export, prof and
  *       guard ask a running process.
- *   SHEAVES_STATS: 0, 1, json; default: 0
- *       Statistics of all caches and size classes at exit, as text or as JSON.
+ *   SHEAVES_STATS: 0, 1, json, start; default: 0
+ *       Statistics of all caches and size classes at exit, as text or as JSON. With start
+ *       instead, under the preload object, a line on standard error when a program starts: on
+ *       which engine it runs, or whose malloc it uses.
  *   SHEAVES_STATS_FILE: a path; default: standard error
  *       The file to which the statistics are appended.
  *   SHEAVES_PROF_FILE: a path; default: none
@@ -60,12 +62,9 @@
  *   SHEAVES_RCU_AGE_MS: 1 to 60000; default: 20
  *       How long something deferred waits, in milliseconds, before a grace period is started for
  *       it.
- *   SHEAVES_RCU_SOFT_BYTES: 4096 or more; default: 4 MiB
- *       Deferred bytes above which grace periods are started at once.
- *   SHEAVES_RCU_HIGH_BYTES: not below soft; default: 32 MiB
- *       Deferred bytes above which grace periods are expedited.
- *   SHEAVES_RCU_HARD_BYTES: not below high; default: 256 MiB
- *       Deferred bytes above which threads that defer help to take back what is ready.
+ *   SHEAVES_RCU_BYTES: 4096 or more; default: 256 MiB
+ *       Deferred bytes above which threads that defer help to take back what is ready. Above 1/64
+ *       of it grace periods are started at once, above 1/8 they are expedited.
  */
 
 #ifndef SHEAVES_H

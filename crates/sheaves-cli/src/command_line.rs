@@ -100,9 +100,9 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "PATH")]
     pub(crate) preload: Option<PathBuf>,
 
-    /// Have the program print on stderr which engine it runs on, or whose malloc it uses. No line:
-    /// the object was not loaded.
-    #[arg(short, long)]
+    /// Have each program print on stderr, when it starts, which engine it runs on, or whose malloc
+    /// it uses. No line: the object was not loaded.
+    #[arg(short, long, conflicts_with_all = ["stats", "stats_file"])]
     pub(crate) verbose: bool,
 
     /// The program and its arguments.

@@ -29,7 +29,8 @@ pub(crate) fn start() {
         return;
     }
     PROCESS.store(process::id(), Ordering::Relaxed);
-    let (has_statistics, profile) = (options::STATS.get() != 0, options::PROF_FILE.path());
+    let has_statistics = matches!(options::STATS.word(), "1" | "json");
+    let profile = options::PROF_FILE.path();
     if has_statistics || options::DEBUG.is_on() {
         STDERR.store(process::duplicate(2), Ordering::Relaxed);
     }

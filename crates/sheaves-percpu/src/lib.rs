@@ -15,7 +15,7 @@
 //!   number of them, to which threads are assigned.
 //!
 //! The engine is chosen once, when the program is loaded, by the environment variables
-//! `SHEAVES_ENGINE`, `SHEAVES_SLOT` and `SHEAVES_SLOTS`.
+//! `SHEAVES_ENGINE` and `SHEAVES_SLOTS`.
 #![cfg_attr(not(test), no_std)]
 
 mod counter;

@@ -1,6 +1,6 @@
 //! The start: the choice of the engine, made once.
 //!
-//! The options `SHEAVES_ENGINE`, `SHEAVES_SLOT` and `SHEAVES_SLOTS` are in `docs/options.md`.
+//! The options `SHEAVES_ENGINE` and `SHEAVES_SLOTS` are in `docs/options.md`.
 //!
 //! The portable engine is chosen on request, on other architectures, and where rseq is refused (old
 //! kernel, seccomp, emulator). libc's rseq registration is used if there is one. Otherwise every
@@ -11,7 +11,7 @@ use sheaves_sys::lock::Lock;
 use sheaves_sys::membarrier;
 use sheaves_sys::{options, rseq, tls, topology};
 
-use crate::engine::{Access, Facts, Mode, SlotKind, facts, mode, publish};
+use crate::engine::{Access, Facts, Mode, SlotKind, mode, publish};
 use crate::{fork, rows, table};
 
 /// What was chosen, from the first attempt on.
@@ -61,16 +61,12 @@ sheaves_sys::run_when_loaded!(if try_start() {
     complain();
 });
 
-/// Reports options that could not be followed.
+/// Reports that the option could not be followed.
 fn complain() {
-    let facts = facts();
-    if options::ENGINE.word() == "rseq" && facts.mode != Mode::Rseq {
-        let text = "SHEAVES_ENGINE=rseq: rseq is unavailable, using portable";
-        options::complain(format_args!("{text}"));
-    }
-    if options::SLOT.word() == "cid" && facts.slot_kind == SlotKind::CpuId {
-        let text = "SHEAVES_SLOT=cid: this kernel has no mm_cid, using cpu";
-        options::complain(format_args!("{text}"));
+    let asked = options::ENGINE.word();
+    if asked.starts_with("rseq") && mode() != Mode::Rseq {
+        let text = format_args!("SHEAVES_ENGINE={asked}: rseq is unavailable, using portable");
+        options::complain(text);
     }
 }
 
@@ -136,8 +132,8 @@ fn with_rseq() -> Option<(Facts, Access)> {
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 fn slot_kind(fence: bool) -> SlotKind {
     let has_mm_cid = fence && rseq::feature_bytes() >= rseq::MM_CID_OFFSET + 4;
-    match options::SLOT.word() {
-        "cpu" => SlotKind::CpuId,
+    match options::ENGINE.word() {
+        "rseq-cpu" => SlotKind::CpuId,
         _ if has_mm_cid => SlotKind::MmCid,
         _ => SlotKind::CpuId,
     }

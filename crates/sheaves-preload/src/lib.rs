@@ -37,7 +37,6 @@ pub mod c;
 pub mod cxx;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub mod dl;
-mod hello;
 pub mod info;
 mod life;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]

@@ -22,32 +22,13 @@ pub(crate) fn reclaimers() -> u64 {
     options::RCU_RECLAIMERS.get()
 }
 
+/// The bytes from which on the pressure is soft, high, hard.
+///
 /// A grace period interrupts each CPU that runs the process, which takes 5 to 10 us in a virtual
 /// machine. For 4 MiB, 64 Ki objects of 64 bytes or 1,000 pages, that is negligible, and a few
 /// times 4 MiB still fit into the last-level cache. 32 MiB do not, so grace periods are expedited.
 /// A program of this kind can spare 256 MiB for a moment.
-const LIMITS: [u64; 3] = [4 << 20, 32 << 20, 256 << 20];
-
-/// The bytes from which on the pressure is soft, high, hard.
 pub(crate) fn limits() -> [u64; 3] {
-    let limits = limits_asked();
-    if limits.is_sorted() { limits } else { LIMITS }
+    let hard = options::RCU_BYTES.get();
+    [hard / 64, hard / 8, hard]
 }
-
-fn limits_asked() -> [u64; 3] {
-    let [soft, high, hard] = LIMITS;
-    [
-        options::RCU_SOFT_BYTES.asked().unwrap_or(soft),
-        options::RCU_HIGH_BYTES.asked().unwrap_or(high),
-        options::RCU_HARD_BYTES.asked().unwrap_or(hard),
-    ]
-}
-
-sheaves_sys::run_when_loaded!({
-    options::read();
-    let limits = limits_asked();
-    if !limits.is_sorted() {
-        let text = format_args!("SHEAVES_RCU_*_BYTES are ignored: {limits:?} do not ascend");
-        options::complain(text);
-    }
-});

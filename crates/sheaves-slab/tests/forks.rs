@@ -292,12 +292,12 @@ const PROCESS: &str = "SHEAVES_TEST_FORKS_PROCESS";
 #[test]
 fn a_child_under_pressure_starts_a_reclaimer() {
     const NAME: &str = "a_child_under_pressure_starts_a_reclaimer";
-    const OPTIONS: [(&str, &str); 4] = [
+    const OPTIONS: [(&str, &str); 3] = [
         (PROCESS, "1"),
         // Nothing is reclaimed by its age.
         ("SHEAVES_RCU_AGE_MS", "60000"),
-        ("SHEAVES_RCU_SOFT_BYTES", "4096"),
-        ("SHEAVES_RCU_HIGH_BYTES", "4096"),
+        // The pressure is high from 128 objects on.
+        ("SHEAVES_RCU_BYTES", "4194304"),
     ];
     if std::env::var_os(PROCESS).is_none() {
         let mut command = std::process::Command::new(std::env::current_exe().unwrap());

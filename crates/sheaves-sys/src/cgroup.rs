@@ -6,11 +6,8 @@
 use core::ffi::CStr;
 use core::fmt::Write as _;
 
+use crate::process;
 use crate::report::Line;
-use crate::{options, process};
-
-/// Where the controllers are mounted.
-const ROOT: &str = "/sys/fs/cgroup";
 
 /// The lowest limit in bytes: of `memory.max` and `memory.high`, or `memory.limit_in_bytes`. `None`
 /// where there is none. Some ten system calls; never allocates.
@@ -18,8 +15,7 @@ const ROOT: &str = "/sys/fs/cgroup";
 pub fn limit_bytes() -> Option<u64> {
     let mut buffer = [0; 4096];
     let groups = read(c"/proc/self/cgroup", &mut buffer)?;
-    let root = options::CGROUP.path().and_then(|path| path.to_str().ok());
-    limit_under(root.unwrap_or(ROOT), groups)
+    limit_under("/sys/fs/cgroup", groups)
 }
 
 fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> Option<&'a str> {

@@ -91,8 +91,11 @@ fn run_ok(program: &Path, args: &[&str], variables: &[(&str, &str)], limit: Dura
 }
 
 /// The engines, as environment variables.
-const ENGINES: [&[(&str, &str)]; 3] =
-    [&[], &[("SHEAVES_SLOT", "cpu")], &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")]];
+const ENGINES: [&[(&str, &str)]; 3] = [
+    &[],
+    &[("SHEAVES_ENGINE", "rseq-cpu")],
+    &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")],
+];
 
 /// True when a program is installed.
 fn has(program: &str) -> bool {

@@ -7,12 +7,10 @@ use std::process::{Command, Stdio};
 
 use super::Check;
 use super::platform::KernelRseq;
-use crate::hello::{HELLO_VARIABLE, Hello, Outcome, Pipe};
+use crate::hello::{GREET, Hello};
 use crate::preload::{LIST_VARIABLE, Preload};
 use crate::run::{inspect, resolve};
 
-/// How long the greeting may take.
-const GREETING_SECONDS: u32 = 10;
 /// What is started to greet.
 const STARTED: &str = "sheaves --version";
 
@@ -45,26 +43,19 @@ pub(crate) fn checks(option: Option<&Path>, kernel: &KernelRseq) -> Vec<Check> {
     }
 }
 
-/// Starts this program with the object and waits for the greeting. Other programs may be static.
+/// Starts this program with the object, and reads the greeting. Other programs may be static.
 fn greeting(preload: &Preload) -> Result<Hello, String> {
     let own = env::current_exe().map_err(|error| error.to_string())?;
     let mut command = Command::new(own);
     command.arg("--version");
     command.env(LIST_VARIABLE, preload.list(env::var_os(LIST_VARIABLE).as_deref()));
-    command.stdin(Stdio::null()).stdout(Stdio::null());
-    let pipe = Pipe::open().map_err(|error| error.to_string())?;
-    command.env(HELLO_VARIABLE, pipe.number());
-    let mut child =
-        command.spawn().map_err(|error| format!("cannot start `{STARTED}`: {error}"))?;
-    let outcome = pipe.listen().wait(GREETING_SECONDS);
-    let _ = child.kill();
-    let status = child.wait().map_err(|error| error.to_string())?;
-    match outcome {
-        Outcome::Greeted(hello) => Ok(hello),
-        Outcome::Other(line) => Err(line),
-        Outcome::Closed => Err(format!("`{STARTED}` ended without loading it ({status})")),
-        Outcome::Silent => Err(format!("`{STARTED}` did not load it within {GREETING_SECONDS} s")),
-    }
+    command.env(GREET.0, GREET.1).stdin(Stdio::null());
+    let output = command.output().map_err(|error| format!("cannot start `{STARTED}`: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    // Other lines say what is wrong with an option, or why the object was not loaded.
+    let greeting = text.lines().find_map(|line| line.parse().ok());
+    text.lines().filter(|line| line.parse::<Hello>().is_err()).for_each(|line| eprintln!("{line}"));
+    greeting.ok_or_else(|| format!("`{STARTED}` does not run on it ({})", output.status))
 }
 
 /// Which engine is in use, and why.
@@ -73,8 +64,8 @@ fn engine(hello: &Hello, kernel: &KernelRseq) -> Check {
     let asked = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
     match (hello.engine.as_str(), hello.slot.as_str()) {
         ("rseq", "cid") => Check::ok("engine", found),
-        ("rseq", _) if kernel.has_mm_cid() && asked("SHEAVES_SLOT") => {
-            Check::ok("engine", format!("{found} (set by SHEAVES_SLOT)"))
+        ("rseq", _) if kernel.has_mm_cid() && asked("SHEAVES_ENGINE") => {
+            Check::ok("engine", format!("{found} (set by SHEAVES_ENGINE)"))
         }
         ("rseq", _) => Check::ok("engine", format!("{found} (the kernel has no mm_cid)")),
         (_, _) if asked("SHEAVES_ENGINE") => {

@@ -14,7 +14,7 @@ use nix::unistd::execve;
 
 use super::inherited;
 use crate::command_line::{RunOptions, StatsFormat};
-use crate::hello::{GREET_ON_STDERR, HELLO_VARIABLE};
+use crate::hello::GREET;
 use crate::preload::{LIST_VARIABLE, Preload};
 
 /// The program to start.
@@ -57,7 +57,7 @@ impl<'a> Start<'a> {
             set("SHEAVES_HARDEN", "1".into());
         }
         if options.verbose {
-            set(HELLO_VARIABLE, GREET_ON_STDERR.into());
+            set(GREET.0, GREET.1.into());
         }
     }
 

@@ -1,7 +1,7 @@
 /*
  * Speaks the protocol of the preload object and leaves allocation to the C library: these tests
- * test the command, not the allocator. It writes a greeting to SHEAVES_HELLO_FD, and at exit the
- * number of allocations if SHEAVES_STATS is set.
+ * test the command, not the allocator. With SHEAVES_STATS=start it writes a greeting, and with
+ * other values at exit the number of allocations.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -25,24 +25,20 @@ void *malloc(size_t size)
 
 __attribute__((constructor)) static void greet(void)
 {
-	const char *number = getenv("SHEAVES_HELLO_FD");
+	const char *stats = getenv("SHEAVES_STATS");
 	char line[128];
-	int fd, length;
+	int length;
 
 	/* Some programs close stderr before their destructors run. */
-	if (getenv("SHEAVES_STATS"))
+	if (stats && strcmp(stats, "start"))
 		report_fd = fcntl(2, F_DUPFD_CLOEXEC, 100);
-	if (!number)
+	if (report_fd >= 0 || !stats)
 		return;
-	fd = atoi(number);
 	length = snprintf(line, sizeof(line),
 			  "sheaves: %.40s runs on Sheaves 0.1.0 (engine portable, slots by virtual, pid %d)\n",
 			  program_invocation_short_name, (int)getpid());
-	if (write(fd, line, length) != length)
+	if (write(2, line, length) != length)
 		_exit(99);
-	if (fd > 2)
-		close(fd);
-	unsetenv("SHEAVES_HELLO_FD");
 }
 
 __attribute__((destructor)) static void report(void)
@@ -52,7 +48,7 @@ __attribute__((destructor)) static void report(void)
 	char text[128];
 	int fd = report_fd, length;
 
-	if (!format)
+	if (!format || !strcmp(format, "start"))
 		return;
 	if (path)
 		fd = open(path, O_WRONLY | O_APPEND | O_CREAT, 0666);

@@ -35,10 +35,6 @@ crate::cases! {
     GoesOn(&["SHEAVES_ENGINE=PORTABLE is ignored"]) => {
         works();
     }
-    slot_unknown [("SHEAVES_ENGINE", "auto"), ("SHEAVES_SLOT", "socket")],
-    GoesOn(&["SHEAVES_SLOT=socket is ignored: expected one of "]) => {
-        works();
-    }
     slots_none [PORTABLE, ("SHEAVES_SLOTS", "0")],
     GoesOn(&["SHEAVES_SLOTS=0 is ignored: expected a number from 1 to 8192"]) => {
         works();
@@ -78,8 +74,8 @@ crate::cases! {
     engine_very_long [("SHEAVES_ENGINE", LONG)], GoesOn(&["is ignored"]) => {
         works();
     }
-    all_at_once [("SHEAVES_ENGINE", "x"), ("SHEAVES_SLOT", "y"), ("SHEAVES_DEBUG", "z")],
-    GoesOn(&["SHEAVES_DEBUG=z is", "SHEAVES_ENGINE=x is", "SHEAVES_SLOT=y is"]) => {
+    all_at_once [("SHEAVES_ENGINE", "x"), ("SHEAVES_RCU", "y"), ("SHEAVES_DEBUG", "z")],
+    GoesOn(&["SHEAVES_DEBUG=z is", "SHEAVES_ENGINE=x is", "SHEAVES_RCU=y is"]) => {
         works();
     }
     /// Valid values print nothing.

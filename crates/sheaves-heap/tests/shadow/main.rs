@@ -44,8 +44,8 @@ const OPERATIONS_DEFAULT: u64 = 300_000;
 /// Environments to run in. The first is the default.
 const CONFIGURATIONS: [&[(&str, &str)]; 8] = [
     &[],
-    &[("SHEAVES_SLOT", "cid")],
-    &[("SHEAVES_SLOT", "cpu")],
+    &[("SHEAVES_ENGINE", "rseq")],
+    &[("SHEAVES_ENGINE", "rseq-cpu")],
     &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "2")],
     &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")],
     &[("SHEAVES_DEBUG", "1")],

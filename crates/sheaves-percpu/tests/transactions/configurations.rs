@@ -55,13 +55,13 @@ const BOTH: &[libc::c_long] = &[libc::SYS_rseq, libc::SYS_membarrier];
 const CONFIGURATIONS: &[Configuration] = &[
     Configuration {
         name: "concurrency ids",
-        variables: &[("SHEAVES_SLOT", "cid")],
+        variables: &[("SHEAVES_ENGINE", "rseq")],
         expect: "rseq cid fence",
         ..PLAIN
     },
     Configuration {
         name: "processors",
-        variables: &[("SHEAVES_SLOT", "cpu")],
+        variables: &[("SHEAVES_ENGINE", "rseq-cpu")],
         expect: "rseq cpu fence",
         ..PLAIN
     },
@@ -85,7 +85,7 @@ const CONFIGURATIONS: &[Configuration] = &[
     },
     Configuration {
         name: "own registration, processors",
-        variables: &[NO_LIBC, ("SHEAVES_SLOT", "cpu")],
+        variables: &[NO_LIBC, ("SHEAVES_ENGINE", "rseq-cpu")],
         expect: "rseq cpu fence own",
         of_start: true,
         ..PLAIN
@@ -171,7 +171,7 @@ fn command(program: Command, skip: &[&str]) -> Command {
     for name in ["in_every_configuration"].iter().chain(skip) {
         command.args(["--skip", name]);
     }
-    for name in ["SHEAVES_ENGINE", "SHEAVES_SLOT", "SHEAVES_SLOTS", "GLIBC_TUNABLES"] {
+    for name in ["SHEAVES_ENGINE", "SHEAVES_SLOTS", "GLIBC_TUNABLES"] {
         command.env_remove(name);
     }
     if env::var_os(STORM).is_none() {

@@ -13,7 +13,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 fn the_environment_may_change_after_load() {
     let program = compile("gcc", "environ.c");
     let engines: [&[(&str, &str)]; 3] =
-        [&[], &[("SHEAVES_SLOT", "cpu")], &[("SHEAVES_ENGINE", "portable")]];
+        [&[], &[("SHEAVES_ENGINE", "rseq-cpu")], &[("SHEAVES_ENGINE", "portable")]];
     for variables in engines {
         run_silent(&program, &[], variables, MINUTE);
     }
@@ -34,7 +34,8 @@ const TREE: &str = "for i in 1 2 3 4 5; do /bin/true; sh -c 'env /bin/true; /bin
 #[test]
 fn a_wrong_value_is_reported_once_in_a_tree_of_processes() {
     let lines = errors_of(TREE, &[("SHEAVES_ENGINE", "warp")]);
-    let expected = "sheaves: SHEAVES_ENGINE=warp is ignored: expected one of auto, rseq, portable";
+    let expected =
+        "sheaves: SHEAVES_ENGINE=warp is ignored: expected one of auto, rseq, rseq-cpu, portable";
     assert_eq!(lines, [expected]);
 }
 
@@ -56,13 +57,6 @@ fn another_wrong_value_further_down_is_reported_too() {
 fn a_misspelt_name_is_reported_once() {
     let lines = errors_of(TREE, &[("SHEAVES_PROFF", "524288")]);
     assert_eq!(lines, ["sheaves: SHEAVES_PROFF is unknown: did you mean SHEAVES_PROF?"]);
-}
-
-#[test]
-fn options_that_do_not_fit_each_other_are_reported_once() {
-    let lines = errors_of(TREE, &[("SHEAVES_RCU_SOFT_BYTES", "99999999999")]);
-    assert_eq!(lines.len(), 1, "{lines:?}");
-    assert!(lines[0].contains("do not ascend"), "{lines:?}");
 }
 
 /// Names of other programs, of tests, of the command; empty values.

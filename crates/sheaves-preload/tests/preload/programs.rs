@@ -12,7 +12,7 @@ type Variables = &'static [(&'static str, &'static str)];
 
 const CONFIGURATIONS: [Variables; 5] = [
     &[],
-    &[("SHEAVES_SLOT", "cpu")],
+    &[("SHEAVES_ENGINE", "rseq-cpu")],
     &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "2")],
     &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")],
     &[("SHEAVES_DEBUG", "1")],
@@ -226,7 +226,7 @@ fn forks_on_rseq() {
 
 #[test]
 fn forks_on_rseq_by_cpu() {
-    forks(10, &[("SHEAVES_SLOT", "cpu")]);
+    forks(10, &[("SHEAVES_ENGINE", "rseq-cpu")]);
 }
 
 #[test]

@@ -35,8 +35,8 @@ pub(crate) struct Configuration {
 pub(crate) fn all() -> Vec<Configuration> {
     // Name, options, and the engine in effect without membarrier: there is a slot per CPU then.
     let engines = [
-        ("rseq cid", vec![("SHEAVES_SLOT", "cid")], "rseq cpu"),
-        ("rseq cpu", vec![("SHEAVES_SLOT", "cpu")], "rseq cpu"),
+        ("rseq cid", vec![("SHEAVES_ENGINE", "rseq")], "rseq cpu"),
+        ("rseq cpu", vec![("SHEAVES_ENGINE", "rseq-cpu")], "rseq cpu"),
         ("portable", vec![("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")], "portable"),
     ];
     let mut found = Vec::new();
@@ -84,7 +84,7 @@ fn what_was_asked_for_is_in_effect() {
 
 /// A command in a configuration, without the caller's options.
 pub(crate) fn configure(command: &mut Command, configuration: &Configuration) {
-    let options = ["SHEAVES_ENGINE", "SHEAVES_SLOT", "SHEAVES_SLOTS", "SHEAVES_RCU_FENCES"];
+    let options = ["SHEAVES_ENGINE", "SHEAVES_SLOTS", "SHEAVES_RCU_FENCES"];
     for name in options.iter().chain(&["SHEAVES_RCU"]) {
         command.env_remove(name);
     }

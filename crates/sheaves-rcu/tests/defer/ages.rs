@@ -49,7 +49,7 @@ fn linked_heads_do_not_wait_for_a_later_one() {
 fn a_drain_that_is_refused_is_done_again() {
     let _alone = alone();
     if !is_own() {
-        let options = [("SHEAVES_SLOT", "cid"), POLLED[0], POLLED[1]];
+        let options = [("SHEAVES_ENGINE", "rseq"), POLLED[0], POLLED[1]];
         pass_own("ages::a_drain_that_is_refused_is_done_again", &options);
         return;
     }

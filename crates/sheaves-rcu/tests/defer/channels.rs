@@ -74,9 +74,7 @@ fn the_caller_helps_when_there_is_too_much() {
         let options = [
             ("SHEAVES_RCU_AGE_MS", "60000"),
             ("SHEAVES_RCU_RECLAIMERS", "0"),
-            ("SHEAVES_RCU_SOFT_BYTES", "10000"),
-            ("SHEAVES_RCU_HIGH_BYTES", "20000"),
-            ("SHEAVES_RCU_HARD_BYTES", "30000"),
+            ("SHEAVES_RCU_BYTES", "30000"),
         ];
         pass_own("channels::the_caller_helps_when_there_is_too_much", &options);
         return;

@@ -14,7 +14,6 @@ mod complaints;
 mod environment;
 mod opt;
 
-use core::ffi::CStr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::topology::CPUS_MAX;
@@ -35,8 +34,6 @@ macro_rules! options {
     };
 }
 
-/// No object has as many bytes.
-const BYTES_MAX: u64 = i64::MAX as u64;
 /// The highest value of [`RCU_STALL_MS`]: a day.
 pub const RCU_STALL_MS_MAX: u64 = 86_400_000;
 /// The lowest and the highest value of [`PROF`].
@@ -46,13 +43,12 @@ pub const GUARD_ONE_IN_MAX: u64 = 1 << 20;
 
 static STATS_PATH: PathPlace = PathPlace::new();
 static PROF_PATH: PathPlace = PathPlace::new();
-static CGROUP_PATH: PathPlace = PathPlace::new();
 
 options! {
     /// How transactions are carried out.
-    ENGINE = "SHEAVES_ENGINE", Kind::Words(&[("auto", 0), ("rseq", 1), ("portable", 2)]), 0;
-    /// What numbers the slots of the rseq engine.
-    SLOT = "SHEAVES_SLOT", Kind::Words(&[("cid", 1), ("cpu", 2)]), UNSET;
+    ENGINE =
+        "SHEAVES_ENGINE",
+        Kind::Words(&[("auto", 0), ("rseq", 1), ("rseq-cpu", 2), ("portable", 3)]), 0;
     /// Number of slots of the portable engine.
     SLOTS = "SHEAVES_SLOTS", Kind::Number(1, CPUS_MAX as u64), UNSET;
     /// Which parts of the heap ask for huge pages.
@@ -83,26 +79,18 @@ options! {
         "SHEAVES_RCU_RECLAIMERS", Kind::Words(&[("0", 0), ("1", 1), ("slots", 2)]), 1;
     /// How long something deferred waits for a grace period to be started.
     RCU_AGE_MS = "SHEAVES_RCU_AGE_MS", Kind::Number(1, 60_000), 20;
-    /// Deferred bytes from which on grace periods are started at once.
-    RCU_SOFT_BYTES = "SHEAVES_RCU_SOFT_BYTES", Kind::Number(4096, BYTES_MAX), UNSET;
-    /// Deferred bytes from which on they are expedited.
-    RCU_HIGH_BYTES = "SHEAVES_RCU_HIGH_BYTES", Kind::Number(4096, BYTES_MAX), UNSET;
     /// Deferred bytes from which on threads that defer help.
-    RCU_HARD_BYTES = "SHEAVES_RCU_HARD_BYTES", Kind::Number(4096, BYTES_MAX), UNSET;
-    /// The memory pressure of the system is looked at.
-    /// Statistics at exit.
+    RCU_BYTES = "SHEAVES_RCU_BYTES", Kind::Number(4096, i64::MAX as u64), 256 << 20;
+    /// Statistics at exit, or a line at the start.
     STATS =
-        "SHEAVES_STATS", Kind::Words(&[("0", 0), ("1", 1), ("text", 1), ("json", 2)]), 0;
+        "SHEAVES_STATS",
+        Kind::Words(&[("0", 0), ("1", 1), ("text", 1), ("json", 2), ("start", 3)]), 0;
     /// The file of the statistics.
     STATS_FILE = "SHEAVES_STATS_FILE", Kind::Path(&STATS_PATH), UNSET;
     /// The file of the heap profile.
     PROF_FILE = "SHEAVES_PROF_FILE", Kind::Path(&PROF_PATH), UNSET;
     /// `dlopen` leaves `RTLD_DEEPBIND` alone.
     DEEPBIND = "SHEAVES_DEEPBIND", Kind::Words(FLAG), 0;
-    /// The descriptor on which `sheaves run` waits for the preload object.
-    HELLO_FD = "SHEAVES_HELLO_FD", Kind::Number(0, i32::MAX as u64), UNSET;
-    /// Where the control groups are.
-    CGROUP = "SHEAVES_CGROUP", Kind::Path(&CGROUP_PATH), UNSET;
     /// The preload object. Only the command reads it.
     PRELOAD = "SHEAVES_PRELOAD", Kind::NotRead, UNSET;
     /// What was reported in this tree of processes. Only [`complain`] reads it.
@@ -171,14 +159,6 @@ fn load() {
 }
 
 crate::run_when_loaded!(load());
-
-/// Removes a variable, so that programs started from here do not inherit it.
-///
-/// Only for constructors, where the process has one thread.
-pub fn remove(name: &CStr) {
-    // SAFETY: `name` is a C string; in a constructor no other thread reads the environment.
-    let _ = unsafe { libc::unsetenv(name.as_ptr()) };
-}
 
 #[cfg(test)]
 #[path = "../../tests/unit/options.rs"]

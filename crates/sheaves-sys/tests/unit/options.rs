@@ -31,7 +31,8 @@ fn numbers_words_and_fractions() {
         (&GUARD, "1/0", None),
         (&GUARD, "1/1048577", None),
         (&GUARD, "16", None),
-        (&ENGINE, "portable", Some(2)),
+        (&ENGINE, "rseq-cpu", Some(2)),
+        (&ENGINE, "portable", Some(3)),
         (&ENGINE, "Portable", None),
         (&STATS, "text", Some(1)),
         (&HARDEN, "yes", Some(1)),
@@ -80,5 +81,5 @@ fn names_differ_and_begin_alike() {
 fn defaults_are_words_of_their_options() {
     let words = [ENGINE.word(), HUGE_PAGES.word(), RCU_RECLAIMERS.word(), CONTROL.word()];
     assert_eq!(words, ["auto", "auto", "1", "1"]);
-    assert_eq!((SLOT.word(), RCU.word(), LIMIT.limit(), CGROUP.path()), ("", "", None, None));
+    assert_eq!((RCU.word(), LIMIT.limit(), STATS_FILE.path()), ("", None, None));
 }

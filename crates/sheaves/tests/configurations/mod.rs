@@ -5,8 +5,8 @@ use std::env;
 use std::process::{Command, Stdio};
 
 const CONFIGURATIONS: [&[(&str, &str)]; 6] = [
-    &[("SHEAVES_SLOT", "cid")],
-    &[("SHEAVES_SLOT", "cpu")],
+    &[("SHEAVES_ENGINE", "rseq")],
+    &[("SHEAVES_ENGINE", "rseq-cpu")],
     &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "2")],
     &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")],
     &[("SHEAVES_RCU_FENCES", "1")],

@@ -81,11 +81,10 @@ impl Shape {
     }
 
     /// The environment of the process.
-    pub(crate) fn variables(self) -> [(&'static str, String); 6] {
+    pub(crate) fn variables(self) -> [(&'static str, String); 5] {
         [
             (ROLE, format!("{} {}", self.engine(), self.used)),
-            ("SHEAVES_ENGINE", self.engine().into()),
-            ("SHEAVES_SLOT", "cpu".into()),
+            ("SHEAVES_ENGINE", if self.is_rseq { "rseq-cpu" } else { "portable" }.into()),
             ("SHEAVES_SLOTS", self.possible.to_string()),
             // No threads of the library, which would take steps of an operation or add some.
             ("SHEAVES_RCU_RECLAIMERS", "0".into()),
