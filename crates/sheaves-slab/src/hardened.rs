@@ -11,7 +11,7 @@ use sheaves_percpu::internal::{Cursor, Word, pop_slow, push_slow};
 use sheaves_rcu::defer::Reach;
 
 use crate::checked::samples::{self, sample_if_tagged};
-use crate::checked::{drained, quarantine};
+use crate::checked::{incoming, quarantine};
 use crate::deferred;
 use crate::moves::slot::{self, take_sheaf};
 use crate::moves::{flush, refill, registry, tags};
@@ -76,6 +76,8 @@ fn take_one(id: CacheId, request: &Request) -> usize {
 
 /// Frees an object.
 pub(crate) fn free(id: CacheId, object: usize) {
+    // Ends its record, if it has one; entries of hardened caches get no tags here.
+    tags::freed(id, object);
     {
         // The object is in a slot or held when the section ends, see `quarantine`.
         let _section = sheaves_rcu::read();
@@ -158,8 +160,8 @@ pub(crate) fn is_freed(address: usize) -> bool {
 /// Seals what the slots have, and checks everything in quarantine. When the process ends.
 pub(crate) fn check_all() {
     let check = |id: CacheId| {
-        if id.shape().hardened {
-            let _is_complete = drained::flush_slots(id, Reach::Interrupts);
+        if !id.shape().is_plain() {
+            let _is_complete = incoming::flush_slots(id, Reach::Interrupts);
             quarantine::check(id);
         }
     };

@@ -19,6 +19,7 @@ use crate::records::profile::Request;
 use crate::returning::reclaim;
 use crate::space::cache_id::{CACHES_MAX, CacheId, NAMED_FIRST};
 use crate::space::chunk;
+use crate::space::mode::{self, Mode};
 use crate::stats::CacheStats;
 use crate::{bulk, deferred, fork, hardened, sink, slow, stats};
 
@@ -32,7 +33,8 @@ pub struct Options {
     /// its slab goes neither to another cache nor to the system. Readers that have found an object
     /// must check that it is still the one they looked for.
     pub typesafe_by_rcu: bool,
-    /// Every call is checked, which is slow. `SHEAVES_DEBUG=1` sets this for every cache.
+    /// Every call is checked at once, which is slow, and the cache is as in a hardened process.
+    /// `SHEAVES_DEBUG=1` sets this for every cache.
     pub debug: bool,
 }
 
@@ -125,8 +127,9 @@ impl Cache {
     ) -> Result<Cache, CacheError> {
         let Options { zero, typesafe_by_rcu: typesafe, debug } = options;
         start()?;
-        let shape = Shape::named(layout).ok_or(CacheError::Layout)?;
-        let shape = Shape { constructor, debug, typesafe, ..shape };
+        let mode = if debug { Mode::Debug } else { mode::of_process() };
+        let shape = Shape::named(layout, mode).ok_or(CacheError::Layout)?;
+        let shape = Shape { constructor, typesafe, ..shape };
         let id = create(name, shape, NAMED_FIRST..CACHES_MAX)?;
         if typesafe {
             // Its empty slabs wait for grace periods, which makes it a cache with deferred memory.
@@ -211,7 +214,7 @@ impl Cache {
         let object = object.as_ptr().expose_provenance();
         // SAFETY: objects are even, and the caller no longer uses this one.
         if !unsafe { percpu::push(self.access, self.deferred, object) } {
-            deferred::free_rcu_slow(self.id, object);
+            slow::free_rcu_slow(self.id, object);
         }
     }
 
@@ -335,8 +338,7 @@ pub fn check_freed() {
 /// Fast and slow paths for callers that know a cache by its number: malloc.
 pub mod by_id {
     use super::{
-        Access, CacheError, CacheId, Frame, Layout, Request, Shape, create, deferred, percpu, slow,
-        start,
+        Access, CacheError, CacheId, Frame, Layout, Request, Shape, create, percpu, slow, start,
     };
     use crate::hardened;
     use crate::moves::{flush, tags};
@@ -423,7 +425,7 @@ pub mod by_id {
     /// # Safety
     /// As [`super::Cache::free_rcu`].
     pub unsafe fn free_rcu_trap(block: usize, frame: Frame) {
-        deferred::free_rcu_slow(trap::defer(block, frame), block);
+        slow::free_rcu_slow(trap::defer(block, frame), block);
     }
 
     /// Aborts the process unless the address starts an object of a hardened cache that is
@@ -449,6 +451,6 @@ pub mod by_id {
         if granule::is_watched(object) {
             profile::defer(object, frame);
         }
-        deferred::free_rcu_slow(id, object);
+        slow::free_rcu_slow(id, object);
     }
 }

@@ -113,7 +113,7 @@ fn empty_slots() {
         let mut count = 0;
         for number in first..numbers.min(first + BATCH) {
             let id = CacheId::new(number as u16);
-            if registry.has(id) && !id.shape().debug {
+            if registry.has(id) {
                 (ids[count], words[count]) = (id, id.word_to_allocate_from());
                 count += 1;
             }
@@ -124,7 +124,7 @@ fn empty_slots() {
             let id = ids[index];
             match cursor.is_empty() {
                 true => pool::put_empty(cursor.sheaf()),
-                false if id.shape().hardened => quarantine::put_back(id, cursor),
+                false if !id.shape().is_plain() => quarantine::put_back(id, cursor),
                 false => flush::put_away(id, slot::clean(id, cursor)),
             }
         }

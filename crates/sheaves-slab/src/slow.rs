@@ -17,6 +17,7 @@ use crate::records::profile::Request;
 use crate::returning::{shortage, surplus};
 use crate::space::cache_id::CacheId;
 use crate::space::chunk;
+use crate::space::mode::Mode;
 use crate::{deferred, hardened};
 
 /// How often a slow path starts over because other threads changed the slot. After that it goes to
@@ -37,17 +38,19 @@ pub(crate) fn alloc_slow(id: CacheId, request: &Request) -> usize {
 
 #[inline]
 fn alloc(id: CacheId, request: &Request) -> usize {
-    let shape = id.shape();
-    if shape.debug {
-        return debug::alloc(id, request);
+    match id.shape().mode {
+        Mode::Plain => alloc_plain(id, request),
+        Mode::Hardened => hardened::alloc(id, request),
+        Mode::Debug => debug::alloc(id, request),
     }
-    if shape.hardened {
-        return hardened::alloc(id, request);
-    }
+}
+
+#[inline]
+fn alloc_plain(id: CacheId, request: &Request) -> usize {
     if let Some(object) = pop_tagged(id, request) {
         return object;
     }
-    id.descriptor().depot.count_exchange(shape);
+    id.descriptor().depot.count_exchange(id.shape());
     for _ in 0..ATTEMPTS {
         if let Some(object) = pop_slow(id.main()).or_else(|| pop_tagged(id, request)) {
             return object;
@@ -79,24 +82,25 @@ fn pop_tagged(id: CacheId, request: &Request) -> Option<usize> {
 #[cold]
 #[inline(never)]
 pub(crate) fn free_slow(id: CacheId, object: usize) {
-    free(id, object);
+    match id.shape().mode {
+        Mode::Plain => match tags::freed(id, object) {
+            Freed::Entry(entry) => push(id, entry),
+            Freed::ToSlab => flush::flush(id, &mut [object]),
+        },
+        Mode::Hardened => hardened::free(id, object),
+        Mode::Debug => debug::free(id, object),
+    }
     surplus::after_free();
 }
 
-#[inline]
-fn free(id: CacheId, object: usize) {
-    let shape = id.shape();
-    if shape.debug {
-        debug::free(id, object);
-        return;
-    }
-    let freed = tags::freed(id, object);
-    if shape.hardened {
-        return hardened::free(id, object);
-    }
-    match freed {
-        Freed::Entry(entry) => push(id, entry),
-        Freed::ToSlab => flush::flush(id, &mut [object]),
+/// Defers an object when the fast path found no room.
+#[cold]
+#[inline(never)]
+pub(crate) fn free_rcu_slow(id: CacheId, object: usize) {
+    match id.shape().mode {
+        Mode::Plain => deferred::push(id, object),
+        Mode::Debug if !debug::defer(id, object) => {}
+        Mode::Hardened | Mode::Debug => deferred::push_open(id, object),
     }
 }
 

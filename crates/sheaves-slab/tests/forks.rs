@@ -100,14 +100,14 @@ fn beside(work: impl Fn() + Sync, parent: impl FnOnce()) {
     });
 }
 
-/// In a debug cache every free goes to a slab. Here the slab keeps becoming full, or empty, and
-/// stops being so a moment later: `held` of its 640 objects are allocated besides those of the
-/// threads.
+/// In a debug cache each free of a large object has the oldest one in quarantine go to its slab.
+/// Here slabs keep becoming full, or empty, and stop being so a moment later: `held` objects are
+/// allocated besides those of the threads.
 fn destroy_in_children(held: usize) {
     let _alone = alone();
     let checked = Options { debug: true, ..Options::default() };
     for _ in 0..12 {
-        let cache = cache("listed", 64, checked);
+        let cache = cache("listed", 16 << 10, checked);
         let held = take(&cache, held);
         let child = || {
             give(&cache, &held);
@@ -139,7 +139,7 @@ fn a_child_destroys_a_cache_with_a_slab_that_was_about_to_be_empty() {
 
 #[test]
 fn a_child_destroys_a_cache_with_a_slab_that_was_full_of_used_objects() {
-    destroy_in_children(640 - THREADS);
+    destroy_in_children(64);
 }
 
 /// # Safety

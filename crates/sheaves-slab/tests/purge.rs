@@ -43,9 +43,9 @@ fn leave_memory() {
     assert!(chunk::footprint().dirty_bytes > 4 << 20, "{:?}", chunk::footprint());
 }
 
-/// A free that releases a slab: in a debug cache each object goes straight to its slab.
+/// A free that releases a slab: a cache of large objects that is used rarely has no sheaves.
 fn by_a_free() {
-    let cache = cache(Options { debug: true, ..Options::default() });
+    let cache = cache(Options::default());
     give(&cache, &take(&cache, 24));
 }
 

@@ -17,7 +17,7 @@ use sheaves_rcu::defer;
 use sheaves_rcu::defer::faults::Faults;
 use sheaves_sys::lock;
 
-use crate::checked::{debug, quarantine};
+use crate::checked::incoming;
 use crate::moves::slot::{take_main, take_sheaf};
 use crate::moves::{flush, tags};
 use crate::parts::pool;
@@ -91,16 +91,9 @@ pub(super) fn free(id: CacheId, object: usize) {
         format_args!("{object:#x} of cache {name}"),
         [&WAITS, &LEAKS],
         || {
-            if id.shape().debug {
-                debug::free_deferred(id, object);
-            } else if id.shape().hardened {
-                quarantine::add(id, object);
-                quarantine::release_surplus(id);
-            } else {
-                let mut one = [object];
-                tags::clean_deferred(id, &mut one);
-                flush::flush(id, &mut one);
-            }
+            let mut one = [object];
+            tags::clean_deferred(id, &mut one);
+            incoming::reclaimed_one(id, one[0]);
             chunk::after_free();
         },
     );

@@ -34,7 +34,6 @@ use sheaves_percpu::internal::slots::{Attached, attach};
 use sheaves_percpu::internal::{Cursor, cmp_store, load, push_slow};
 use sheaves_rcu::defer;
 
-use crate::checked::debug;
 use crate::moves::tags;
 use crate::parts::{deferred_queue, pool};
 use crate::space::cache_id::CacheId;
@@ -48,22 +47,9 @@ pub(crate) use seal::{objects, reclaim, take_any_ready, take_ready};
 /// How often a push starts over because other threads changed the slot.
 const ATTEMPTS: u32 = 16;
 
-/// Defers an object when the fast path found no room.
-#[cold]
-#[inline(never)]
-pub(crate) fn free_rcu_slow(id: CacheId, object: usize) {
+/// Defers an object of a plain cache when the fast path found no room.
+pub(crate) fn push(id: CacheId, object: usize) {
     let word = id.deferred();
-    if id.shape().debug {
-        if debug::defer(id, object) {
-            push_open(id, object);
-        }
-        return;
-    }
-    if id.shape().hardened {
-        // The word stays vacant: a caller with a layout would find that of another class.
-        push_open(id, object);
-        return;
-    }
     for _ in 0..ATTEMPTS {
         if attach() == Attached::No {
             break;
@@ -111,9 +97,9 @@ fn exchange(id: CacheId, object: usize) -> bool {
     true
 }
 
-/// Defers an object of a thread without a slot, or of a cache without rcu sheaves (debug or
-/// hardened).
-fn push_open(id: CacheId, object: usize) {
+/// Defers an object of a thread without a slot, or of a hardened cache, whose word stays vacant: a
+/// caller with a layout would find that of another class.
+pub(crate) fn push_open(id: CacheId, object: usize) {
     start(id);
     tags::note_deferred(id, &[object]);
     let queue = id.descriptor().deferred_here();

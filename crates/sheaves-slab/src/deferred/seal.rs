@@ -4,8 +4,8 @@ use sheaves_percpu::internal::Cursor;
 use sheaves_rcu::defer::{self, Pressure};
 use sheaves_sys::probe;
 
-use crate::checked::{debug, quarantine};
-use crate::moves::{flush, slot, tags};
+use crate::checked::incoming;
+use crate::moves::{slot, tags};
 use crate::parts::deferred_queue::{Queue, SealedSheaf};
 use crate::space::cache_id::CacheId;
 
@@ -46,7 +46,7 @@ pub(super) fn after_seal(id: CacheId, queue: &Queue, sealed: &SealedSheaf) -> bo
         _ => RECLAIM,
     };
     let ready = (0..most).map_while(|_| queue.take_ready(id.shape()));
-    ready.for_each(|cursor| put_away(id, clean(id, cursor)));
+    ready.for_each(|cursor| incoming::reclaimed(id, clean(id, cursor)));
     sealed.is_told
 }
 
@@ -80,7 +80,7 @@ fn clean(id: CacheId, cursor: Cursor) -> Cursor {
 pub(crate) fn reclaim(id: CacheId) -> bool {
     let mut any = false;
     while let Some(cursor) = take_any_ready(id) {
-        put_away(id, cursor);
+        incoming::reclaimed(id, cursor);
         any = true;
     }
     tell_all(id);
@@ -90,18 +90,6 @@ pub(crate) fn reclaim(id: CacheId) -> bool {
 /// Reports everything that is sealed to `sheaves-rcu`, so that its sums are exact.
 pub(super) fn tell_all(id: CacheId) {
     id.descriptor().deferred.iter().for_each(|queue| queue.sealed.lock().tell_all());
-}
-
-/// Puts a sheaf whose grace period is over into the depot, or flushes it.
-fn put_away(id: CacheId, cursor: Cursor) {
-    if id.shape().debug {
-        debug::reclaim(id, cursor);
-    } else if id.shape().hardened {
-        quarantine::seal(id, cursor);
-        quarantine::release_surplus(id);
-    } else {
-        flush::put_away(id, cursor);
-    }
 }
 
 /// Objects of the cache that are deferred.

@@ -41,7 +41,7 @@ pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
             && let Some(granule) = slabs.fullest(shape)
         {
             let (slab, address) = (slab::header(granule), granule.address());
-            slab.take(place, |index, is_new| {
+            slab.take(!shape.is_plain(), place, |index, is_new| {
                 place -= 1;
                 out[place] = address + index * shape.stride + if is_new { NEW } else { 0 };
             });
@@ -56,7 +56,7 @@ pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
         }
     }
     let count = out.len() - place;
-    if shape.hardened {
+    if !shape.is_plain() {
         object_bytes::shuffle(&mut out[place..]);
         for object in &mut out[place..] {
             let is_new = *object & NEW != 0;
@@ -98,13 +98,13 @@ pub(crate) fn take_watched(id: CacheId) -> Option<usize> {
         if let Some(granule) = slabs.watched(shape) {
             let slab = slab::header(granule);
             let mut taken = (0, false);
-            slab.take(1, |index, is_new| {
+            slab.take(!shape.is_plain(), 1, |index, is_new| {
                 taken = (granule.address() + index * shape.stride, is_new);
             });
             slabs.move_slab(granule, shape);
             drop(slabs);
             let (object, is_new) = taken;
-            if shape.hardened {
+            if !shape.is_plain() {
                 object_bytes::prepare(shape, object, is_new);
             }
             id.descriptor().depot.count_refill(id.shape(), 1);
@@ -120,7 +120,7 @@ pub(crate) fn take_watched(id: CacheId) -> Option<usize> {
 fn make_slab(shape: &Shape) -> Option<Run> {
     let made = chunk::begin_run(shape.granules, shape.slab_align())?;
     let address = made.first.address();
-    if (shape.debug || shape.hardened) && !made.is_zero {
+    if !shape.is_plain() && !made.is_zero {
         object_bytes::zero(shape, address, shape.granules * GRANULE_BYTES);
     }
     if shape.unreadable {
@@ -144,7 +144,7 @@ fn make_slab(shape: &Shape) -> Option<Run> {
 fn add_slab(id: CacheId, shape: &Shape, slabs: &mut SlabLists, made: &Run) {
     let first = made.first;
     slab::header(first).init(id.in_header(), shape.slab_objects, made.is_zero);
-    first.set_owner(shape.granules, id.owner(shape.hardened));
+    first.set_owner(shape.granules, id.owner(!shape.is_plain()));
     slabs.counts.slabs += 1;
     slabs.counts.slabs_made += 1;
     slabs.list(first, shape);

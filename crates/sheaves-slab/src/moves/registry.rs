@@ -15,7 +15,7 @@ use crate::parts::shape::Shape;
 use crate::records::{object_bytes, profile, trap};
 use crate::space::cache_id::{CACHES_MAX, CacheId, NAMED_FIRST, NAMED_FIRST_HARDENED};
 use crate::space::chunk::{self, HugePages};
-use crate::space::{limit, mode, slab, window};
+use crate::space::{limit, mode, window};
 
 /// State under the registry lock.
 #[derive(Debug)]
@@ -54,17 +54,13 @@ impl core::fmt::Display for CacheError {
 impl core::error::Error for CacheError {}
 
 /// Creates a cache with the lowest free number of a range.
-pub(crate) fn create(mut shape: Shape, mut numbers: Range<usize>) -> Result<CacheId, CacheError> {
+pub(crate) fn create(shape: Shape, mut numbers: Range<usize>) -> Result<CacheId, CacheError> {
     let mut registry = REGISTRY.lock();
     if !registry.start() {
         return Err(CacheError::OutOfMemory);
     }
-    shape.debug |= mode::is_debug();
     if mode::is_hardened() && numbers.start == NAMED_FIRST {
         numbers.start = NAMED_FIRST_HARDENED;
-    }
-    if shape.debug {
-        shape.slab_objects = shape.slab_objects.min(slab::DEBUG_OBJECTS_MAX);
     }
     let number = numbers
         .find(|number| !registry.has(CacheId::new(*number as u16)))

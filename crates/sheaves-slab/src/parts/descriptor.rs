@@ -116,12 +116,12 @@ impl CacheId {
 
     /// The two words of the cache that have sheaves.
     pub(crate) fn words(self) -> [Word; 2] {
-        if self.shape().hardened { self.hardened_words() } else { [self.main(), self.spare()] }
+        if self.shape().is_plain() { [self.main(), self.spare()] } else { self.hardened_words() }
     }
 
     /// The word from which objects are allocated.
     pub(crate) fn word_to_allocate_from(self) -> Word {
-        if self.shape().hardened { self.hardened_words()[1] } else { self.main() }
+        if self.shape().is_plain() { self.main() } else { self.hardened_words()[1] }
     }
 
     /// Writes the shape of a cache without users; [`Shape::NONE`] removes it.

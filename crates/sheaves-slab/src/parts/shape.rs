@@ -6,8 +6,9 @@ use core::ptr::NonNull;
 use sheaves_percpu::internal::Sheaf;
 
 use crate::space::granule::Granule;
+use crate::space::mode::{self, Mode};
+use crate::space::slab;
 use crate::space::window::GRANULE_BYTES;
-use crate::space::{mode, slab};
 
 /// The largest object of a cache, in bytes.
 pub const OBJECT_BYTES_MAX: usize = 64 << 10;
@@ -35,11 +36,6 @@ const CLEARED_BYTES_MAX: usize = 256 << 10;
 
 /// Unused bytes before the canary of objects of named caches, in debug mode.
 const DEBUG_ZONE_BYTES: usize = 32;
-
-/// Room for the canary behind an object.
-fn canary_bytes() -> usize {
-    if mode::is_hardened() { CANARY_BYTES } else { 0 }
-}
 
 /// Runs once for every object when its slab is created. A C function, so that C programs can pass
 /// one.
@@ -82,10 +78,7 @@ pub(crate) struct Shape {
     /// The most objects of a sheaf.
     pub(crate) sheaf_objects: usize,
     pub(crate) constructor: Option<Constructor>,
-    /// A debug cache: every call takes the slow path and is checked.
-    pub(crate) debug: bool,
-    /// Frees wait in the quarantine, and objects are checked: that of a hardened process.
-    pub(crate) hardened: bool,
+    pub(crate) mode: Mode,
     /// Objects can be neither read nor written: blocks of size 0.
     pub(crate) unreadable: bool,
     /// Empty slabs are kept for one grace period.
@@ -104,30 +97,30 @@ impl Shape {
         slab_objects: 0,
         sheaf_objects: 0,
         constructor: None,
-        debug: false,
-        hardened: false,
+        mode: Mode::Plain,
         unreadable: false,
         typesafe: false,
         name: Name { bytes: [0; NAME_BYTES], count: 0 },
     };
 
-    /// The shape for objects of a layout, without a name; `None` when out of range.
+    /// The shape for objects of a layout, of a cache in the mode of the process, without a name;
+    /// `None` when out of range.
     pub(crate) fn new(layout: Layout) -> Option<Shape> {
-        Shape::with_room(layout, canary_bytes())
+        Shape::with_zone(layout, mode::of_process(), 0)
     }
 
-    /// [`Shape::new`] for a named cache: in debug mode its objects are further apart, since blocks
-    /// of malloc have red zones of their own.
-    pub(crate) fn named(layout: Layout) -> Option<Shape> {
-        let zone_bytes = if mode::is_debug() { DEBUG_ZONE_BYTES } else { 0 };
-        Shape::with_room(layout, canary_bytes() + zone_bytes)
+    /// [`Shape::new`] for a named cache in any mode: objects of debug caches are further apart.
+    /// Blocks of malloc have red zones of their own.
+    pub(crate) fn named(layout: Layout, mode: Mode) -> Option<Shape> {
+        Shape::with_zone(layout, mode, if mode == Mode::Debug { DEBUG_ZONE_BYTES } else { 0 })
     }
 
-    fn with_room(layout: Layout, room: usize) -> Option<Shape> {
+    fn with_zone(layout: Layout, mode: Mode, zone_bytes: usize) -> Option<Shape> {
         let (size, align) = (layout.size(), layout.align());
         if size == 0 || size > OBJECT_BYTES_MAX || align > GRANULE_BYTES {
             return None;
         }
+        let room = zone_bytes + canary_bytes(mode);
         let stride = stride_for(size + room, align).or_else(|| stride_for(size, align))?;
         let granules = match stride {
             0..=1088 => 1,
@@ -136,41 +129,44 @@ impl Shape {
             _ => 8,
         };
         let slab_objects = (granules * GRANULE_BYTES / stride).min(slab::OBJECTS_MAX);
-        Some(Shape::of_slab(size, stride, granules, slab_objects))
+        Some(Shape::of_slab(size, stride, granules, slab_objects, mode))
     }
 
     /// The shape for objects that are alone in their slabs, from 64 KiB to 1 MiB.
     pub(crate) fn alone(size: usize) -> Shape {
-        let stride = (size + canary_bytes()).next_multiple_of(GRANULE_BYTES);
-        Shape::of_slab(size, stride, stride / GRANULE_BYTES, 1)
+        let mode = mode::of_process();
+        let stride = (size + canary_bytes(mode)).next_multiple_of(GRANULE_BYTES);
+        Shape::of_slab(size, stride, stride / GRANULE_BYTES, 1, mode)
     }
 
-    fn of_slab(size: usize, stride: usize, granules: usize, slab_objects: usize) -> Shape {
-        let hardened = mode::is_hardened();
-        let holds_bytes = match slab_objects {
-            _ if hardened => SHEAF_HOLDS_BYTES_HARDENED,
-            1 => SHEAF_HOLDS_BYTES_ALONE,
-            _ => SHEAF_HOLDS_BYTES,
+    fn of_slab(
+        size: usize,
+        stride: usize,
+        granules: usize,
+        slab_objects: usize,
+        mode: Mode,
+    ) -> Shape {
+        let (holds_bytes, objects_max) = match mode {
+            Mode::Plain if slab_objects == 1 => (SHEAF_HOLDS_BYTES_ALONE, 1),
+            Mode::Plain => (SHEAF_HOLDS_BYTES, slab::OBJECTS_MAX),
+            Mode::Hardened => (SHEAF_HOLDS_BYTES_HARDENED, slab::HARDENED_OBJECTS_MAX),
+            Mode::Debug => (SHEAF_HOLDS_BYTES_HARDENED, slab::DEBUG_OBJECTS_MAX),
         };
         let sheaf_objects = (holds_bytes / stride).clamp(1, Sheaf::OBJECTS_MAX);
         let reciprocal = u64::MAX / stride as u64 + 1;
-        let objects_max = if hardened { slab::HARDENED_OBJECTS_MAX } else { slab::OBJECTS_MAX };
         let slab_objects = slab_objects.min(objects_max);
-        Shape {
-            size,
-            stride,
-            reciprocal,
-            granules,
-            slab_objects,
-            sheaf_objects,
-            hardened,
-            ..Shape::NONE
-        }
+        let none = Shape::NONE;
+        Shape { size, stride, reciprocal, granules, slab_objects, sheaf_objects, mode, ..none }
+    }
+
+    /// False where every call takes a slow path of its own, and frees wait in a quarantine.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.mode == Mode::Plain
     }
 
     /// True where an object ends in a canary, see `contents`.
     pub(crate) fn has_canary(&self) -> bool {
-        self.hardened && !self.unreadable && self.stride - self.size >= CANARY_BYTES
+        !self.is_plain() && !self.unreadable && self.stride - self.size >= CANARY_BYTES
     }
 
     /// True where the contents of free objects are the allocator's to clear and to check.
@@ -178,15 +174,10 @@ impl Shape {
         self.constructor.is_none() && !self.typesafe && !self.unreadable
     }
 
-    /// False where every call takes a slow path of its own.
-    pub(crate) fn is_plain(&self) -> bool {
-        !self.debug && !self.hardened
-    }
-
     /// False where free objects have contents: those of a constructor, the poison of a debug cache,
     /// or what late readers of a type-stable cache still read.
     pub(crate) fn may_discard(&self) -> bool {
-        self.may_clear() && !self.debug
+        self.may_clear() && self.mode != Mode::Debug
     }
 
     /// True when each object is alone in its slab.
@@ -196,7 +187,7 @@ impl Shape {
 
     /// True when a freed object of a hardened cache becomes inaccessible.
     pub(crate) fn is_hidden(&self) -> bool {
-        self.is_alone() && (self.stride > CLEARED_BYTES_MAX || mode::is_debug())
+        self.is_alone() && (self.stride > CLEARED_BYTES_MAX || self.mode == Mode::Debug)
     }
 
     /// The first granule of the slab that contains a granule where an object starts. Slabs of
@@ -231,6 +222,11 @@ impl Shape {
     pub(crate) fn sheaf_objects_min(&self) -> usize {
         (SHEAF_BYTES_START / self.stride).min(SHEAF_OBJECTS_START)
     }
+}
+
+/// Room for the canary behind an object.
+fn canary_bytes(mode: Mode) -> usize {
+    if mode == Mode::Plain { 0 } else { CANARY_BYTES }
 }
 
 /// The distance of objects, or `None` when it would be out of range.

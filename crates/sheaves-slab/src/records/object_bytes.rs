@@ -25,7 +25,7 @@ use sheaves_sys::{map, process, report};
 
 use crate::parts::shape::{CANARY_BYTES, Shape};
 use crate::records::last_frees;
-use crate::space::mode;
+use crate::space::mode::{self, Mode};
 
 /// Contents of freed objects of debug caches (the byte of the kernel's `POISON_FREE`).
 pub(crate) const POISON: u8 = 0x6b;
@@ -140,7 +140,7 @@ pub(crate) fn check_free(shape: &Shape, object: usize) {
     if shape.may_clear() && !shape.is_hidden() {
         // SAFETY: the object is of this shape and the caller's.
         let bytes = unsafe { bytes_of(object, cleared_bytes(shape)) };
-        let expected = if shape.debug && bytes[0] == POISON { POISON } else { 0 };
+        let expected = if shape.mode == Mode::Debug && bytes[0] == POISON { POISON } else { 0 };
         if !are_all(bytes, expected)
             && let Some(place) = bytes.iter().position(|byte| *byte != expected)
         {
@@ -204,7 +204,7 @@ pub(crate) fn clear(shape: &Shape, object: usize) {
     } else if shape.may_clear() {
         // SAFETY: the object is of this shape and was freed.
         let bytes = unsafe { bytes_of(object, cleared_bytes(shape)) };
-        if shape.debug {
+        if shape.mode == Mode::Debug {
             bytes.fill(POISON);
         } else if bytes.len() < PIECE_BYTES {
             bytes.fill(0);

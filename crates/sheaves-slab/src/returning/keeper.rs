@@ -21,7 +21,7 @@ use sheaves_percpu::slot_count;
 use sheaves_rcu::defer::Reach;
 use sheaves_sys::map;
 
-use crate::checked::{drained, quarantine};
+use crate::checked::{incoming, quarantine};
 use crate::moves::registry::{self, REGISTRY, if_existing};
 use crate::moves::{flush, refill};
 use crate::parts::pool;
@@ -125,7 +125,7 @@ fn free_bytes_if_sparse(id: CacheId) -> usize {
     let objects = (counts.slabs - counts.empty) as usize * shape.slab_objects;
     let free = objects.saturating_sub(id.descriptor().depot.in_use() as usize);
     let is_sparse = free > objects / 2 && free * shape.stride >= SPARSE_BYTES_MIN;
-    if is_sparse && !shape.hardened { free * shape.stride } else { 0 }
+    if is_sparse && shape.is_plain() { free * shape.stride } else { 0 }
 }
 
 /// Flushes the sheaves in these words for which `is_wanted` is true of the word's index, the slot,
@@ -140,7 +140,7 @@ fn flush_where(
     let _section = sheaves_rcu::read();
     let (taken, _is_complete) = slots::take_where(words, reach, is_wanted);
     for (index, cursor) in taken {
-        drained::put_away(ids[index / 2], words[index], cursor);
+        incoming::drained(ids[index / 2], words[index], cursor);
     }
 }
 
@@ -155,7 +155,7 @@ fn each_batch(mut visit: impl FnMut(&[CacheId], &[Word])) {
         let mut count = 0;
         for number in first..numbers.min(first + BATCH) {
             let id = CacheId::new(number as u16);
-            if registry.has(id) && !id.shape().debug {
+            if registry.has(id) {
                 ids[count] = id;
                 words[2 * count..2 * count + 2].copy_from_slice(&id.words());
                 count += 1;

@@ -3,7 +3,7 @@
 use sheaves_rcu::Cookie;
 use sheaves_rcu::defer::Reach;
 
-use crate::checked::{drained, quarantine};
+use crate::checked::{incoming, quarantine};
 use crate::deferred;
 use crate::moves::{flush, refill, registry};
 use crate::parts::pool;
@@ -15,8 +15,8 @@ use crate::space::{chunk, slab};
 /// not reached that has objects: they stay there.
 pub(crate) fn shrink(id: CacheId, reach: Reach) -> bool {
     deferred::reclaim(id);
-    let complete = drained::flush_slots(id, reach);
-    if id.shape().hardened {
+    let complete = incoming::flush_slots(id, reach);
+    if !id.shape().is_plain() {
         quarantine::release_all(id);
     }
     let shape = id.shape();

@@ -25,7 +25,7 @@ pub(crate) fn release() -> bool {
 
 /// Flushes the current slot's sheaves, except those of hardened caches, which wait for a purpose.
 fn flush_slot(id: CacheId) {
-    if !id.shape().hardened {
+    if id.shape().is_plain() {
         let sheaves = [take_main(id, |_| true), take_sheaf(id.spare(), |_| true)];
         sheaves.into_iter().flatten().for_each(|cursor| flush::flush_sheaf(id, cursor));
     }

@@ -1,50 +1,67 @@
-//! How much is checked: plain, hardened or debug. Determined once, when the window is started.
+//! How much is checked: of a process, determined once, when the window is started; of a cache, that
+//! of the process or more.
 //!
-//! Used by all of this crate and by the heap. Only slow paths ask: the fast paths of a hardened
-//! process are the same instructions on other words.
+//! Only slow paths ask: the fast paths of a hardened process are the same instructions on other
+//! words. The heap asks, too.
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use sheaves_sys::options;
 
-const UNKNOWN: u8 = 0;
-const PLAIN: u8 = 1;
-const HARDENED: u8 = 2;
-const DEBUG: u8 = 3;
+/// How much is checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Mode {
+    /// Objects as they return to their slabs.
+    Plain,
+    /// Frees wait in a quarantine and are checked.
+    Hardened,
+    /// As hardened, and each free is checked at once. Every call takes a slow path.
+    Debug,
+}
 
-static MODE: AtomicU8 = AtomicU8::new(UNKNOWN);
+/// The mode of the process, plus 1; 0 until it is determined.
+static MODE: AtomicU8 = AtomicU8::new(0);
 
 /// Determines the mode, the first time. Under the registry lock, or before there are threads.
 pub fn start() {
     // Relaxed: changes under the registry lock.
-    if MODE.load(Ordering::Relaxed) != UNKNOWN {
+    if MODE.load(Ordering::Relaxed) != 0 {
         return;
     }
     options::read();
     let asked = options::HARDEN.asked();
-    let is_hardened = asked.map_or(cfg!(feature = "harden"), |is_on| is_on == 1);
-    let mode = match (options::DEBUG.is_on(), is_hardened) {
-        (true, _) => DEBUG,
-        (false, true) => HARDENED,
-        (false, false) => PLAIN,
+    let mode = match asked.map_or(cfg!(feature = "harden"), |is_on| is_on == 1) {
+        _ if options::DEBUG.is_on() => Mode::Debug,
+        true => Mode::Hardened,
+        false => Mode::Plain,
     };
     // Relaxed: read by threads that know a cache, which is published later.
-    MODE.store(mode, Ordering::Relaxed);
+    MODE.store(mode as u8 + 1, Ordering::Relaxed);
+}
+
+/// The mode of the process. Valid after [`start`], which creating a cache calls.
+pub(crate) fn of_process() -> Mode {
+    match () {
+        () if is_debug() => Mode::Debug,
+        () if is_hardened() => Mode::Hardened,
+        () => Mode::Plain,
+    }
 }
 
 /// True when frees wait in a quarantine and are checked: `SHEAVES_HARDEN`, `SHEAVES_DEBUG`, or the
-/// feature `harden`. Valid after [`start`], which creating a cache calls.
+/// feature `harden`. Valid after [`start`].
 #[inline]
 #[must_use]
 pub fn is_hardened() -> bool {
     // Relaxed: constant once a cache exists.
-    MODE.load(Ordering::Relaxed) >= HARDENED
+    MODE.load(Ordering::Relaxed) > Mode::Hardened as u8
 }
 
-/// True when `SHEAVES_DEBUG` makes every cache a debug cache. Valid once a cache was created.
+/// True when `SHEAVES_DEBUG` makes every cache a debug cache. Valid after [`start`].
 #[inline]
 #[must_use]
 pub fn is_debug() -> bool {
     // Relaxed: constant once a cache exists.
-    MODE.load(Ordering::Relaxed) == DEBUG
+    MODE.load(Ordering::Relaxed) > Mode::Debug as u8
 }

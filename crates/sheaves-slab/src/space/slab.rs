@@ -1,6 +1,6 @@
 //! Slabs: runs of granules cut into equal objects, with the bookkeeping out of line.
 //!
-//! The headers of slabs are in an array of their own, 640 bytes per granule. A header has one bit
+//! The headers of slabs are in an array of their own, 576 bytes per granule. A header has one bit
 //! per object: 1 = free in the slab, 0 = in a sheaf or allocated. Nothing is ever written into the
 //! objects. Which thread changes which field:
 //!
@@ -12,7 +12,6 @@
 //! | `free` -= n | a refill, before it clears at most n bits | the cache's lock |
 //! | `list`, `next`, `previous` | list operations | the cache's lock |
 //! | `cookie` | a thread that lists a type-stable cache's slab as empty | the cache's lock |
-//! | a mark | a thread that defers or reclaims the object | nothing |
 //! | a hold 0 -> 1 | a thread that puts the object into quarantine | nothing |
 //! | a hold 1 -> 0 | a refill from slabs, or from the quarantine | the cache's lock, or nothing |
 //! | `holes` | the keeper, and a refill, which clears it | nothing |
@@ -41,9 +40,9 @@ pub(crate) const OBJECTS_MAX: usize = BITMAP_WORDS * 64;
 const HOLDS: usize = BITMAP_WORDS / 2;
 pub(crate) const HARDENED_OBJECTS_MAX: usize = HOLDS * 64;
 
-/// Words of marks, and so the most objects of a slab of a debug cache.
-const MARK_WORDS: usize = 10;
-pub(crate) const DEBUG_OBJECTS_MAX: usize = MARK_WORDS * 64;
+/// A debug cache notes that an object is deferred as a hold, this many places behind the object's.
+/// So it is also the most objects of a slab.
+pub(crate) const DEBUG_OBJECTS_MAX: usize = HARDENED_OBJECTS_MAX / 2;
 
 /// `list` of a slab that is on no list.
 pub(crate) const UNLISTED: u32 = u32::MAX;
@@ -74,8 +73,6 @@ pub(crate) struct Slab {
     pub(crate) earlier: AtomicU32,
     /// In type-stable caches: the cookie taken when the slab became empty.
     pub(crate) cookie: AtomicU64,
-    /// In debug caches: one bit for each object that is deferred.
-    marks: [AtomicU64; MARK_WORDS],
     pub(crate) bits: [AtomicU64; BITMAP_WORDS],
 }
 
@@ -200,18 +197,13 @@ pub(crate) fn holes_bytes() -> u64 {
 impl Slab {
     /// Writes the header of a slab of `capacity` objects, all free, on no list.
     pub(crate) fn init(&self, cache: u16, capacity: usize, is_zero: bool) {
-        if mode::is_hardened() {
-            // Relaxed: as below.
-            self.bits[HOLDS..].iter().for_each(|word| word.store(0, Ordering::Relaxed));
-        }
-        for (index, word) in self.bits[..capacity.div_ceil(64)].iter().enumerate() {
-            let count = (capacity - index * 64).min(64);
+        for (index, word) in self.bits.iter().enumerate() {
+            let count = capacity.saturating_sub(index * 64).min(64);
             let bits = if count == 64 { u64::MAX } else { (1 << count) - 1 };
             // Relaxed, all of this function: published with the owner map's entry, and with the
             // first object that leaves the slab.
             word.store(bits, Ordering::Relaxed);
         }
-        self.marks.iter().for_each(|marks| marks.store(0, Ordering::Relaxed));
         self.watched_of.store(0, Ordering::Relaxed);
         self.earlier.store(0, Ordering::Relaxed);
         self.free.store(capacity as u32, Ordering::Relaxed);
@@ -262,12 +254,11 @@ impl Slab {
     }
 
     /// Takes up to `wanted` objects, lowest first; `take` gets the object's index and, in
-    /// a hardened process, whether this is the first time. Under the cache's lock.
+    /// a hardened cache, whether this is the first time. Under the cache's lock.
     #[inline]
-    pub(crate) fn take(&self, wanted: usize, mut take: impl FnMut(usize, bool)) {
+    pub(crate) fn take(&self, is_hardened: bool, wanted: usize, mut take: impl FnMut(usize, bool)) {
         // Relaxed: a hint of the keeper. Holes that were discarded are in use again.
         self.holes.store(0, Ordering::Relaxed);
-        let is_hardened = mode::is_hardened();
         let bits = &self.bits[..if is_hardened { HOLDS } else { BITMAP_WORDS }];
         let (mut word, mut taken) = (0, 0);
         let taken_all = counting::take(&self.free, bits, wanted, |index| {
@@ -286,23 +277,7 @@ impl Slab {
         }
     }
 
-    /// Marks an object of a debug cache as deferred, or not; returns the mark before.
-    pub(crate) fn mark(&self, index: usize, is_deferred: bool) -> bool {
-        let (marks, bit) = (&self.marks[index / 64], 1 << (index % 64));
-        // Relaxed, both: only the owner of the object changes its mark.
-        let before = match is_deferred {
-            true => marks.fetch_or(bit, Ordering::Relaxed),
-            false => marks.fetch_and(!bit, Ordering::Relaxed),
-        };
-        before & bit != 0
-    }
-
-    /// True when the object is deferred. For debug caches.
-    pub(crate) fn is_marked(&self, index: usize) -> bool {
-        has_bit(&self.marks, index)
-    }
-
-    /// Notes, in a hardened process, that objects are not allocated: they are in quarantine or
+    /// Notes, in a hardened cache, that objects are not allocated: they are in quarantine or
     /// free. They are bits of one word; returns those for which that was known.
     pub(crate) fn hold(&self, word: usize, bits: u64) -> u64 {
         // AcqRel: of two threads that free an object, the second one sees what the first one did.

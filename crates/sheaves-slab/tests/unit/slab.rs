@@ -15,12 +15,12 @@ fn holes_are_old_once_when_nothing_has_changed() {
     assert_eq!(slab.look_at_holes(), Holes::New);
     assert_eq!(slab.look_at_holes(), Holes::Old);
     assert_eq!(slab.look_at_holes(), Holes::Known);
-    slab.take(3, |_, _| ());
+    slab.take(false, 3, |_, _| ());
     assert_eq!(slab.look_at_holes(), Holes::New);
-    slab.take(1, |_, _| ());
+    slab.take(false, 1, |_, _| ());
     assert_eq!(slab.look_at_holes(), Holes::New);
     assert_eq!(slab.look_at_holes(), Holes::Old);
-    slab.take(4, |_, _| ());
+    slab.take(false, 4, |_, _| ());
     assert_eq!(slab.look_at_holes(), Holes::Known, "there are none");
     // Relaxed: this test's own.
     assert_eq!(slab.free.load(Ordering::Relaxed), 0);

@@ -51,9 +51,9 @@ use crate::parts::pool;
 use crate::parts::shape::Shape;
 use crate::records::{object_bytes, profile};
 use crate::space::cache_id::{CLASSES_MAX, CacheId};
+use crate::space::chunk;
 use crate::space::granule::is_watched;
 use crate::space::slab::Slab;
-use crate::space::{chunk, mode};
 
 use queue::Surplus;
 pub(crate) use queue::of;
@@ -81,7 +81,16 @@ pub(crate) fn seal(id: CacheId, cursor: Cursor) {
     fifo.append(cursor);
 }
 
-/// Puts one object into quarantine, checked at once. The caller calls [`release_surplus`].
+/// Puts one object into quarantine, checked at once.
+pub(crate) fn free(id: CacheId, object: usize) {
+    {
+        let _section = sheaves_rcu::read();
+        add(id, object);
+    }
+    release_surplus(id);
+}
+
+/// [`free`] in the caller's read section. The caller calls [`release_surplus`] after it.
 pub(crate) fn add(id: CacheId, object: usize) {
     let shape = id.shape();
     if admit(id, shape, &mut [object]) == 0 {
@@ -212,9 +221,9 @@ pub(crate) fn put_back(id: CacheId, cursor: Cursor) {
 /// Returns objects of any cache to their slabs that were taken and not allocated.
 pub(crate) fn return_unused(id: CacheId, objects: &mut [usize]) {
     let shape = id.shape();
-    let count = match shape.hardened {
-        true => hold(id, shape, objects, |_, _| {}),
-        false => objects.len(),
+    let count = match shape.is_plain() {
+        true => objects.len(),
+        false => hold(id, shape, objects, |_, _| {}),
     };
     flush::flush(id, &mut objects[..count]);
 }
@@ -334,13 +343,11 @@ const WAIT_NS: u64 = 10_000_000;
 
 /// For the library's thread: confirms what other threads wait for.
 pub(crate) fn sweep() {
-    if mode::is_hardened() {
-        registry::map_existing(|id| age(id, Reach::Interrupts)).for_each(drop);
-        refill::arm_reclaimer_if_pending();
-        // Relaxed: what it has confirmed is under locks.
-        SWEEPS.fetch_add(1, Ordering::Relaxed);
-        futex::wake_all(&SWEEPS);
-    }
+    registry::map_existing(|id| age(id, Reach::Interrupts)).for_each(drop);
+    refill::arm_reclaimer_if_pending();
+    // Relaxed: what it has confirmed is under locks.
+    SWEEPS.fetch_add(1, Ordering::Relaxed);
+    futex::wake_all(&SWEEPS);
 }
 
 /// Waits for a sweep, for a moment. False if the thread cannot wait, or threads have waited in
@@ -380,7 +387,7 @@ fn seal_slots(id: CacheId, reach: Reach) -> bool {
 
 /// For the keeper: releases what is too much or too old. Returns the bytes that are too much yet.
 pub(crate) fn age(id: CacheId, reach: Reach) -> usize {
-    if !id.shape().hardened {
+    if id.shape().is_plain() {
         return 0;
     }
     release_surplus_of(id, 0, reach);

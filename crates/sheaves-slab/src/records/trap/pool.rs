@@ -78,7 +78,7 @@ pub(crate) fn alloc(id: CacheId, object: usize, bytes: usize, request: &Request)
     let geometry = geometry().filter(|_| is_chosen)?;
     let align = if request.align == 0 { natural_align(shape) } else { request.align };
     // Debug caches check their objects by other means.
-    let has_contents = shape.constructor.is_some() || shape.typesafe || shape.hardened;
+    let has_contents = shape.constructor.is_some() || shape.typesafe || !shape.is_plain();
     if bytes > geometry.body || align > geometry.page || has_contents {
         return None;
     }

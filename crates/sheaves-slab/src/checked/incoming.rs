@@ -1,0 +1,53 @@
+//! What comes back from slots and from grace periods, by the mode of its cache: to the depot or to
+//! slabs, or into quarantine.
+
+use sheaves_percpu::internal::{Cursor, Word, slots};
+use sheaves_rcu::defer::Reach;
+
+use crate::checked::{debug, quarantine};
+use crate::moves::{flush, slot};
+use crate::space::cache_id::CacheId;
+use crate::space::mode::Mode;
+
+/// Flushes the sheaves of any cache in the slots that the caller may reach. False if one of the
+/// others has objects.
+pub(crate) fn flush_slots(id: CacheId, reach: Reach) -> bool {
+    let words = id.words();
+    // See `quarantine`.
+    let _section = sheaves_rcu::read();
+    let (taken, is_complete) = slots::take(&words, reach);
+    taken.for_each(|(index, cursor)| drained(id, words[index], cursor));
+    is_complete
+}
+
+/// Flushes a sheaf that a drain has taken out of one of [`CacheId::words`], in the caller's read
+/// section.
+pub(crate) fn drained(id: CacheId, word: Word, cursor: Cursor) {
+    match id.shape().mode {
+        Mode::Plain => flush::flush_sheaf(id, slot::clean(id, cursor)),
+        _ if word == id.hardened_words()[0] => quarantine::seal(id, cursor),
+        _ => quarantine::put_back(id, cursor),
+    }
+}
+
+/// Takes back the objects of a sheaf that the caller owns, whose grace period is over.
+pub(crate) fn reclaimed(id: CacheId, cursor: Cursor) {
+    match id.shape().mode {
+        Mode::Plain => return flush::put_away(id, cursor),
+        Mode::Hardened => {}
+        // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
+        Mode::Debug => debug::end_deferral(id, unsafe { cursor.objects() }),
+    }
+    quarantine::seal(id, cursor);
+    quarantine::release_surplus(id);
+}
+
+/// [`reclaimed`] for an object without a sheaf.
+pub(crate) fn reclaimed_one(id: CacheId, object: usize) {
+    match id.shape().mode {
+        Mode::Plain => return flush::flush(id, &mut [object]),
+        Mode::Hardened => {}
+        Mode::Debug => debug::end_deferral(id, &[object]),
+    }
+    quarantine::free(id, object);
+}
