@@ -13,12 +13,8 @@ use std::path::Path;
 use anyhow::{Context as _, anyhow};
 
 use crate::options::{self, Opt};
-use crate::{repo, rooms};
-
-/// The crate of the C API.
-const CRATE: &str = "crates/sheaves-capi";
-/// The header of the API, in the repository.
-pub const HEADER: &str = "crates/sheaves-capi/include/sheaves.h";
+use crate::repo::{self, CAPI, HEADER};
+use crate::rooms;
 
 /// Files that cbindgen must not read: one lists all modules, the other those of other headers.
 const ELSEWHERE: [&str; 2] = ["lib.rs", "urcu.rs"];
@@ -47,9 +43,9 @@ pub fn run(root: &Path, check: bool) -> anyhow::Result<()> {
 
 /// The text of `sheaves.h` for the current source.
 fn make(root: &Path, options: &[Opt]) -> anyhow::Result<String> {
-    let folder = root.join(CRATE);
+    let folder = root.join(CAPI);
     let read = |name: &str| {
-        std::fs::read_to_string(folder.join(name)).with_context(|| format!("{CRATE}/{name}"))
+        std::fs::read_to_string(folder.join(name)).with_context(|| format!("{CAPI}/{name}"))
     };
     let mut config = cbindgen::Config::from_file(folder.join("cbindgen.toml"))
         .map_err(|error| anyhow!("cbindgen.toml: {error}"))?;

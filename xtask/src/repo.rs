@@ -120,6 +120,8 @@ pub fn release_folder(root: &Path, target: &str) -> anyhow::Result<PathBuf> {
 
 /// The C API's crate.
 pub const CAPI: &str = "crates/sheaves-capi";
+/// The header of the API.
+pub const HEADER: &str = "crates/sheaves-capi/include/sheaves.h";
 
 /// The examples in C of the C API: their names, and the source files.
 pub fn c_examples(root: &Path) -> anyhow::Result<Vec<(String, PathBuf)>> {

@@ -9,7 +9,7 @@ use core::fmt::Write as _;
 use std::collections::BTreeMap;
 
 use crate::repo::TextFile;
-use crate::tidy;
+use crate::tidy::place;
 
 /// The document with the table.
 pub const DOCUMENT: &str = "ARCHITECTURE.md";
@@ -27,7 +27,7 @@ pub fn document(files: &[TextFile]) -> Option<String> {
 
 fn table(files: &[TextFile]) -> String {
     let mut crates: BTreeMap<&str, BTreeMap<&str, String>> = BTreeMap::new();
-    for file in files.iter().filter(|file| tidy::is_library_code(&file.path)) {
+    for file in files.iter().filter(|file| place::is_library_code(&file.path)) {
         let Some((folder, below)) = file.path.split_once("/src/") else { continue };
         if let Some(room) = room(below) {
             crates.entry(folder).or_default().insert(room, first_sentence(&file.text));

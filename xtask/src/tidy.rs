@@ -12,15 +12,13 @@ mod layers;
 mod machine;
 mod options;
 mod orderings;
-mod place;
+pub(crate) mod place;
 mod rust;
 mod shape;
 mod sizes;
 mod text;
 mod twins;
 mod words;
-
-pub(crate) use place::is_library_code;
 
 use std::path::Path;
 

@@ -7,8 +7,6 @@ use clap::{Args, Parser, ValueEnum};
 use clap_complete::Shell;
 use sheaves_slab::trap::ONE_IN_MAX;
 
-use crate::top::Sort;
-
 /// Per-CPU memory for Linux programs.
 ///
 /// Without a subcommand: `sheaves bench --quick`.
@@ -166,6 +164,44 @@ pub(crate) struct TopOptions {
     /// The process (default: all that answer this user).
     #[arg(value_name = "PID")]
     pub(crate) pid: Option<u32>,
+}
+
+/// What the caches are sorted by, and the key of slabtop(1) where it has one.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Sort {
+    /// Objects in use.
+    #[value(name = "a")]
+    Active,
+    /// Objects per slab.
+    #[value(name = "b")]
+    ObjectsPerSlab,
+    /// Bytes of slabs.
+    #[value(name = "c")]
+    Bytes,
+    /// Flushes per second.
+    #[value(name = "f")]
+    Flushes,
+    /// Slabs.
+    #[value(name = "l")]
+    Slabs,
+    /// Name.
+    #[value(name = "n")]
+    Name,
+    /// Objects.
+    #[value(name = "o")]
+    Objects,
+    /// Objects in the sheaves of slots.
+    #[value(name = "p")]
+    PerCpu,
+    /// Refills per second.
+    #[value(name = "r")]
+    Refills,
+    /// Size of an object.
+    #[value(name = "s")]
+    Size,
+    /// Use of slabs in percent.
+    #[value(name = "u")]
+    Use,
 }
 
 /// Options of `sheaves export`.

@@ -13,7 +13,7 @@ mod report;
 use std::process::ExitCode;
 
 use crate::command_line::DoctorOptions;
-use report::{Check, Report};
+use report::Report;
 
 /// Runs all checks and prints the report. The exit status is a failure when a check failed.
 pub(crate) fn doctor(options: &DoctorOptions) -> ExitCode {

@@ -14,10 +14,9 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use crate::ask::sample::Sample;
-use crate::command_line::TopOptions;
+use crate::command_line::{Sort, TopOptions};
 use crate::refusal::Refusal;
 use crate::stat::print;
-pub(crate) use table::Sort;
 use table::Table;
 
 pub(crate) fn top(options: &TopOptions) -> Result<ExitCode, Refusal> {

@@ -2,8 +2,8 @@
 //! that models run know of the model checker.
 //!
 //! A file uses another if it names, in a `use` item or by a path, an item that the other defines.
-//! Re-exports are followed to the file of the definition, so a `mod.rs` that only re-exports its
-//! children does not use them. Test code and calls of methods do not count.
+//! Re-exports are followed to the file of the definition, and each file on the way counts as used,
+//! too. A re-export alone is no use of what it names. Test code and calls of methods do not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -113,57 +113,76 @@ impl<'source> Modules<'source> {
         Self { files }
     }
 
-    /// The file of the item that `path`, written in module `from`, names; nothing for another
-    /// crate's.
-    fn file_of(&self, from: &[String], path: &[&str], reexports: usize) -> Option<&'source str> {
+    /// The file of the item that `path`, written in module `from`, names, behind those that
+    /// re-export it; nothing for another crate's.
+    fn files_of(
+        &self,
+        from: &[String],
+        path: &[&str],
+        reexports: usize,
+    ) -> Option<Vec<&'source str>> {
         if reexports > REEXPORTS_MAX {
             return None;
         }
         let (&first, rest) = path.split_first()?;
         match first {
-            "crate" => self.file_below(&[], rest, reexports),
-            "self" => self.file_below(from, rest, reexports),
-            "super" => self.file_of(from.split_last()?.1, &prefixed("self", rest), reexports),
-            _ => self.file_below(from, path, reexports),
+            "crate" => self.files_below(&[], rest, reexports),
+            "self" => self.files_below(from, rest, reexports),
+            "super" => self.files_of(from.split_last()?.1, &prefixed("self", rest), reexports),
+            _ => self.files_below(from, path, reexports),
         }
     }
 
-    fn file_below(&self, at: &[String], path: &[&str], reexports: usize) -> Option<&'source str> {
+    fn files_below(
+        &self,
+        at: &[String],
+        path: &[&str],
+        reexports: usize,
+    ) -> Option<Vec<&'source str>> {
         let module = self.files.get(at)?;
         // The module itself, not something in it.
         let (&name, rest) = path.split_first()?;
         if name == "super" {
-            return self.file_of(at, path, reexports);
+            return self.files_of(at, path, reexports);
         }
         let child: Vec<String> = at.iter().cloned().chain([name.to_owned()]).collect();
         if self.files.contains_key(&child) {
-            return self.file_below(&child, rest, reexports);
+            return self.files_below(&child, rest, reexports);
         }
         if module.defined.contains(name) {
-            return Some(&module.source.path);
+            return Some(vec![&module.source.path]);
         }
+        let through = |mut files: Vec<&'source str>| {
+            files.push(&module.source.path);
+            files
+        };
         let imports = &module.source.imports;
         if let Some(import) = imports.iter().find(|import| import.name == name) {
             let target: Vec<&str> =
                 import.path.iter().map(String::as_str).chain(rest.iter().copied()).collect();
-            return self.imported(at, &target, reexports);
+            return self.imported(at, &target, reexports).map(through);
         }
         imports.iter().filter(|import| import.name == "*").find_map(|import| {
             let (_, folder) = import.path.split_last()?;
             let target: Vec<&str> =
                 folder.iter().map(String::as_str).chain(path.iter().copied()).collect();
-            self.imported(at, &target, reexports)
+            self.imported(at, &target, reexports).map(through)
         })
     }
 
-    /// As [`Modules::file_of`], for the path of a `use` item, whose first part is no import.
-    fn imported(&self, at: &[String], path: &[&str], reexports: usize) -> Option<&'source str> {
+    /// As [`Modules::files_of`], for the path of a `use` item, whose first part is no import.
+    fn imported(
+        &self,
+        at: &[String],
+        path: &[&str],
+        reexports: usize,
+    ) -> Option<Vec<&'source str>> {
         let first = *path.first()?;
         let child: Vec<String> = at.iter().cloned().chain([first.to_owned()]).collect();
         let is_local = matches!(first, "crate" | "self" | "super")
             || self.files.contains_key(&child)
             || self.files.get(at)?.defined.contains(first);
-        if is_local { self.file_of(at, path, reexports + 1) } else { None }
+        if is_local { self.files_of(at, path, reexports + 1) } else { None }
     }
 }
 
@@ -207,11 +226,11 @@ fn uses_of<'source>(
 ) -> BTreeMap<&'source str, usize> {
     let from = module_path(&source.path);
     let mut uses = BTreeMap::new();
-    let mut note = |file: Option<&'source str>, line: usize| {
-        if let Some(file) = file
-            && file != source.path
-            && !source.is_test_line(line)
-        {
+    let mut note = |files: Option<Vec<&'source str>>, line: usize| {
+        if source.is_test_line(line) {
+            return;
+        }
+        for file in files.into_iter().flatten().filter(|file| *file != source.path) {
             let first = uses.entry(file).or_insert(line);
             *first = line.min(*first);
         }
@@ -222,8 +241,13 @@ fn uses_of<'source>(
             note(modules.imported(&from, &path, 0), import.line);
         }
     }
-    for (path, line) in paths(source) {
-        note(modules.file_of(&from, &path, 0), line);
+    for (path, line, in_macro) in paths(source) {
+        let mut files = modules.files_of(&from, &path, 0);
+        // A macro reaches what it names by the face of the crate, wherever it is expanded.
+        if in_macro && let Some(files) = &mut files {
+            files.truncate(1);
+        }
+        note(files, line);
     }
     uses
 }
@@ -240,8 +264,9 @@ fn is_used_here(source: &RustFile, import: &Import) -> bool {
     })
 }
 
-/// The paths of at least two parts outside `use` items, with their lines.
-fn paths(source: &RustFile) -> Vec<(Vec<&str>, usize)> {
+/// The paths of at least two parts outside `use` items, with their lines; true for those that begin
+/// with `$crate`.
+fn paths(source: &RustFile) -> Vec<(Vec<&str>, usize, bool)> {
     let mut paths = Vec::new();
     for (index, token) in source.tokens.iter().enumerate() {
         if token.kind != TokenKind::Word
@@ -259,7 +284,7 @@ fn paths(source: &RustFile) -> Vec<(Vec<&str>, usize)> {
             at += 2;
             path.push(source.tokens[at].text.as_str());
         }
-        paths.push((path, token.line));
+        paths.push((path, token.line, source.text_at(index.checked_sub(1)) == "$"));
     }
     paths
 }

@@ -51,6 +51,13 @@ fn reexports_are_followed_and_are_no_use() {
     assert_eq!(circles(&[face, a, ("b.rs", "use crate::A;\npub struct B;\n")]), {
         circle_from("a.rs", 2)
     });
+    // A face that uses what its users are needed for.
+    let face = ("a/mod.rs", "mod b;\npub use b::B;\nuse crate::c::C;\nfn f(_: C) {}\n");
+    let files = |c| [face, ("a/b.rs", "pub struct B;\n"), ("c.rs", c)];
+    assert_eq!(circles(&files("use crate::a::B;\npub struct C;\n")), circle_from("a/mod.rs", 2));
+    assert_eq!(circles(&files("use crate::a::b::B;\npub struct C;\n")), []);
+    // What a macro names is reached by the crate's face.
+    assert_eq!(circles(&files("macro_rules! c {\n() => { $crate::a::B }\n}\npub struct C;\n")), []);
     // A name that the face itself uses.
     let face = ("lib.rs", "mod a;\npub use a::A;\npub const N: A = A;\n");
     assert_eq!(circles(&[face, ("a.rs", "pub struct A;\nconst M: u8 = crate::N;\n")]), {

@@ -5,8 +5,8 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::Check;
 use super::platform::KernelRseq;
+use super::report::Check;
 use crate::hello::{GREET, Hello};
 use crate::preload::{LIST_VARIABLE, Preload};
 use crate::run::{inspect, resolve};

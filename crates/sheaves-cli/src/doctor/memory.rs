@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::process::{Resource, getrlimit};
 
-use super::Check;
+use super::report::Check;
 
 /// With less address space than this the heap and its reservations may not start.
 const ADDRESS_SPACE_MIN: u64 = 1 << 30;

@@ -5,7 +5,7 @@ use std::fs;
 
 use rustix::thread::{MembarrierQuery, membarrier_query};
 
-use super::Check;
+use super::report::Check;
 
 /// Entries of the auxiliary vector; see `getauxval(3)`.
 const AT_RSEQ_FEATURE_SIZE: u64 = 27;

@@ -1,8 +1,9 @@
 //! What the tables are made of: the present answers, and those before them, for rates.
 
-use super::table::{Sort, Table};
+use super::table::Table;
 use crate::ask::sample::Sample;
 use crate::ask::{Asked, answers};
+use crate::command_line::Sort;
 use crate::refusal::Refusal;
 
 /// The present sample, and the one before it.

@@ -10,6 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
+use clap::ValueEnum as _;
 use nix::sys::signal::{SigSet, Signal};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Constraint, Layout};
@@ -19,8 +20,9 @@ use ratatui::widgets::{List, ListState, Paragraph};
 use ratatui::{DefaultTerminal, Frame};
 
 use super::samples::Samples;
-use super::table::{Sort, Table};
+use super::table::Table;
 use crate::ask::Asked;
+use crate::command_line::Sort;
 use crate::refusal::Refusal;
 
 /// Held while something is drawn, and for good once the terminal is restored for a signal.
@@ -156,7 +158,10 @@ impl View {
                     return Ok(Step::Renew);
                 }
             }
-            KeyCode::Char(key) => self.sort = Sort::of_key(key).unwrap_or(self.sort),
+            KeyCode::Char(key) => {
+                let key = key.to_string();
+                self.sort = Sort::from_str(&key, false).unwrap_or(self.sort);
+            }
             _ => {}
         }
         Ok(Step::Draw)

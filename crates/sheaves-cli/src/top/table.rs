@@ -4,55 +4,9 @@ use alloc::collections::BTreeSet;
 use core::cmp::Reverse;
 use core::fmt;
 
-use clap::ValueEnum;
-
 use crate::ask::answer::Cache;
 use crate::ask::sample::Sample;
-
-/// What the caches are sorted by, and the key of slabtop(1) where it has one.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub(crate) enum Sort {
-    /// Objects in use.
-    #[value(name = "a")]
-    Active,
-    /// Objects per slab.
-    #[value(name = "b")]
-    ObjectsPerSlab,
-    /// Bytes of slabs.
-    #[value(name = "c")]
-    Bytes,
-    /// Flushes per second.
-    #[value(name = "f")]
-    Flushes,
-    /// Slabs.
-    #[value(name = "l")]
-    Slabs,
-    /// Name.
-    #[value(name = "n")]
-    Name,
-    /// Objects.
-    #[value(name = "o")]
-    Objects,
-    /// Objects in the sheaves of slots.
-    #[value(name = "p")]
-    PerCpu,
-    /// Refills per second.
-    #[value(name = "r")]
-    Refills,
-    /// Size of an object.
-    #[value(name = "s")]
-    Size,
-    /// Use of slabs in percent.
-    #[value(name = "u")]
-    Use,
-}
-
-impl Sort {
-    /// The one whose key is pressed.
-    pub(crate) fn of_key(key: char) -> Option<Self> {
-        Self::from_str(key.encode_utf8(&mut [0; 4]), false).ok()
-    }
-}
+use crate::command_line::Sort;
 
 /// Lines about the whole, and a table.
 #[derive(Debug, Default)]

@@ -16,9 +16,8 @@
 
 use sheaves_sys::tsan;
 
-use crate::dynamic::Shape;
+use crate::dynamic::{Error, Shape};
 use crate::engine::{self, Access, Mode, cmp_store, load, pop_slow, push_slow};
-use crate::memory::Error;
 use crate::memory::class::{BATCH_MAX, CLASSES, Class};
 use crate::memory::state::{MEMORY, is_open};
 use crate::sheaf::{Cursor, Sheaf};

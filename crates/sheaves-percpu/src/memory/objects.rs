@@ -6,10 +6,10 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use crate::dynamic::Shape;
+use crate::dynamic::{Error, Shape};
 use crate::engine::rows::PackedWord;
 use crate::memory::class::Class;
-use crate::memory::{Error, caches, observer};
+use crate::memory::{caches, observer};
 use crate::rows;
 use crate::word::{BLOCK_BYTES, RowWord};
 

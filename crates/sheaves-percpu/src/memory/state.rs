@@ -9,10 +9,9 @@ use sheaves_sys::{map, tsan};
 
 #[cfg(any(test, feature = "counters"))]
 use crate::dynamic::Counters;
-use crate::dynamic::{Allocator, Config, Shape};
+use crate::dynamic::{Allocator, Config, Error, Shape, Statistics as AllocatorStatistics};
 use crate::memory::backing::{Rows, UNIT_BYTES};
 use crate::memory::class::CLASSES;
-use crate::memory::{AllocatorStatistics, Error};
 use crate::sheaf::Sheaf;
 use crate::word::{BLOCK_BYTES, Region};
 use crate::{rows, slots};

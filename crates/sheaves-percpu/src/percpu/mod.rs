@@ -22,8 +22,7 @@ use core::marker::PhantomData;
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::num::NonZeroU32;
 
-use crate::dynamic::Shape;
-use crate::memory::Error;
+use crate::dynamic::{Error, Shape};
 use crate::memory::access::{open_row, row_or_shared};
 use crate::memory::objects;
 use crate::rows;
