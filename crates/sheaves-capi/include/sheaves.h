@@ -57,8 +57,8 @@
  *       With 1 readers use fences, as if membarrier(2) were refused.
  *   SHEAVES_RCU_RECLAIMERS: 0, 1, slots; default: 1
  *       Threads of the library that run deferred calls. With 0 it starts none: the program calls
- *       sheaves_rcu_drive or rcu::defer::poll, and unused memory returns only when something is
- *       freed. With slots there is one for each CPU, 16 at most, each bound to its CPU.
+ *       sheaves_rcu_reclaim or rcu::defer::reclaim, and unused memory returns only when something
+ *       is freed. With slots there is one for each CPU, 16 at most, each bound to its CPU.
  *   SHEAVES_RCU_AGE_MS: 1 to 60000; default: 20
  *       How long something deferred waits, in milliseconds, before a grace period is started for
  *       it.
@@ -416,7 +416,7 @@ SHEAVES_API void sheaves_rcu_flush(void);
 // loops of programs that want no thread of the library (SHEAVES_RCU_RECLAIMERS=0). Never waits for
 // readers.
 SHEAVES_API
-bool sheaves_rcu_drive(void);
+bool sheaves_rcu_reclaim(void);
 
 // Allocates count objects of size bytes, zeroed. NULL and ENOMEM when memory is out or the product
 // overflows.
@@ -438,7 +438,7 @@ SHEAVES_API SHEAVES_MUST_USE void *sheaves_aligned_alloc(size_t align, size_t si
 
 // To be called before the program puts itself into a sandbox (seccomp). The library ends its
 // threads, and from then on calls only mmap, munmap, mremap, mprotect, madvise and futex, in this
-// process and its children. Deferred calls then run in sheaves_rcu_drive and sheaves_rcu_barrier
+// process and its children. Deferred calls then run in sheaves_rcu_reclaim and sheaves_rcu_barrier
 // only, and a grace period may take 10 ms. Waits for a second at most. The preload object calls
 // this by itself before prctl(PR_SET_SECCOMP) and syscall(SYS_seccomp).
 SHEAVES_API

@@ -166,6 +166,6 @@ pub extern "C" fn sheaves_rcu_flush() {
 /// loops of programs that want no thread of the library (SHEAVES_RCU_RECLAIMERS=0). Never waits for
 /// readers.
 #[unsafe(no_mangle)]
-pub extern "C" fn sheaves_rcu_drive() -> bool {
-    defer::poll()
+pub extern "C" fn sheaves_rcu_reclaim() -> bool {
+    defer::reclaim()
 }

@@ -54,7 +54,7 @@ pub extern "C" fn sheaves_aligned_alloc(align: usize, size: usize) -> *mut c_voi
 
 /// To be called before the program puts itself into a sandbox (seccomp). The library ends its
 /// threads, and from then on calls only mmap, munmap, mremap, mprotect, madvise and futex, in this
-/// process and its children. Deferred calls then run in sheaves_rcu_drive and sheaves_rcu_barrier
+/// process and its children. Deferred calls then run in sheaves_rcu_reclaim and sheaves_rcu_barrier
 /// only, and a grace period may take 10 ms. Waits for a second at most. The preload object calls
 /// this by itself before prctl(PR_SET_SECCOMP) and syscall(SYS_seccomp).
 #[unsafe(no_mangle)]

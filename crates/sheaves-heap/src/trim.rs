@@ -1,5 +1,6 @@
 //! Bounds on unused memory, on request: the limit of the heap, and memory that goes back to the
-//! kernel at once. Without a request the keeper returns it, see [`sheaves_rcu::defer::keep`].
+//! kernel at once. Without a request the keeper returns it, see
+//! [`sheaves_rcu::internal::arm_keeper`].
 
 use sheaves_slab::{chunk, limit};
 

@@ -52,11 +52,44 @@ pub use cell::value::{RcuCell, RcuOption};
 pub use defer::{Finished, defer};
 pub use grace::cookie::{Cookie, synchronize, synchronize_expedited};
 pub use grace::expedite::{Expedite, end_startup, expedite};
-pub use grace::lengths::LENGTHS;
 pub use grace::period::{InsideReader, Statistics, statistics};
 pub use grace::srcu::{Srcu, SrcuGuard};
 pub use grace::stall;
-pub use grace::survey::{Reading, Section, Survey, readers, section, survey};
 pub use reader::fences::enter_idle;
 pub use reader::guard::{Guard, raw, read};
 pub use reader::section::is_reading;
+
+/// For the other crates of this workspace, their tests and benchmarks. It may change at any time.
+#[doc(hidden)]
+pub mod internal {
+    pub use crate::defer::work::reclaimer::{is_reclaimer, reclaimer_thread};
+    pub use crate::defer::work::requests::{
+        after_seal, arm_age, arm_keeper, request_fence, request_sweep, serve,
+    };
+    pub use crate::defer::work::sink::{Sink, register, return_all};
+    pub use crate::grace::cookie::start_quietly;
+    pub use crate::grace::survey::{Reading, Section, Survey, readers, section, survey};
+
+    /// What is sealed by the layers above, and what has to be done about it.
+    pub mod pressure {
+        pub use crate::defer::store::pressure::{
+            Pressure, note_reclaimed, note_sealed, pressure as now,
+        };
+    }
+    /// Queues of sealed sheaves, and what is done where memory for a sheaf is out.
+    pub mod queue {
+        pub use crate::defer::store::emergency::free_without_memory;
+        pub use crate::defer::store::queue::{Open, Queue, STATE_ENTRIES, Sealed};
+    }
+    /// The thread that returns unused memory.
+    pub mod keeper {
+        pub use crate::defer::work::keeper::{
+            decay_ms, is_active, is_armed, is_armed_fenced, is_overdue, period_ms, tick_here,
+        };
+    }
+    /// Requests for memory that fail, for tests.
+    #[cfg(feature = "faults")]
+    pub mod faults {
+        pub use crate::defer::faults::{FAULTS, Faults};
+    }
+}

@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering;
 
 use sheaves_percpu::internal::slots::{Attached, attach};
 use sheaves_percpu::internal::{Cursor, Word, pop_slow, push_slow};
-use sheaves_rcu::defer::Reach;
+use sheaves_sys::membarrier::Reach;
 
 use crate::checked::samples::{self, sample_if_tagged};
 use crate::checked::{incoming, quarantine};

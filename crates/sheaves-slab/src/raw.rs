@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 
 use sheaves_percpu::Access;
 use sheaves_percpu::internal::{self as percpu, Word};
-use sheaves_rcu::defer::Reach;
+use sheaves_sys::membarrier::Reach;
 
 use sheaves_sys::errno;
 use sheaves_sys::stack::Frame;

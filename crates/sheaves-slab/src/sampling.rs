@@ -25,8 +25,8 @@
 use core::fmt::{self, Write};
 
 use sheaves_percpu::internal::{Word, slots};
-use sheaves_rcu::defer::Reach;
 use sheaves_sys::clock;
+use sheaves_sys::membarrier::Reach;
 
 use crate::checked::quarantine;
 use crate::deferred;

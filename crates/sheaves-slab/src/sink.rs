@@ -1,6 +1,8 @@
 //! This layer as `sheaves-rcu` sees it: it stores deferred objects, and keeps unused memory.
 
-use sheaves_rcu::defer::{self, Pending, Reach, Sink};
+use sheaves_rcu::defer::Pending;
+use sheaves_rcu::internal::{self, Sink};
+use sheaves_sys::membarrier::Reach;
 
 use sheaves_sys::fault;
 
@@ -14,7 +16,7 @@ struct Slab;
 
 /// Makes this layer known, before the first cache exists.
 pub(crate) fn register() {
-    defer::register(&Slab);
+    internal::register(&Slab);
 }
 
 impl Sink for Slab {

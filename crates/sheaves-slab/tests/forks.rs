@@ -5,6 +5,7 @@ use core::panic::AssertUnwindSafe;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
+use sheaves_rcu::internal;
 use std::panic::catch_unwind;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
@@ -314,10 +315,10 @@ fn a_child_under_pressure_starts_a_reclaimer() {
     let child = || {
         defer(&take(&cache, 600));
         let until = Instant::now() + CHILD_LIMIT / 2;
-        while sheaves_rcu::defer::reclaimer_thread().is_none() && Instant::now() < until {
+        while internal::reclaimer_thread().is_none() && Instant::now() < until {
             thread::sleep(Duration::from_millis(1));
         }
-        sheaves_rcu::defer::reclaimer_thread().is_some()
+        internal::reclaimer_thread().is_some()
     };
     // The bytes are reported in steps of 128 objects: in some children the first sheaf is a step.
     for _ in 0..130 {

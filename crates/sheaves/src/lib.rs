@@ -15,7 +15,7 @@ use sheaves_control as _;
 pub use global::{ProfiledSheaves, Sheaves};
 pub use sheaves_heap as heap;
 pub use sheaves_heap::{release_to, trim};
-pub use sheaves_rcu::defer::poll;
+pub use sheaves_rcu::defer::reclaim;
 pub use sheaves_slab::{Cache, CacheBox, raw};
 
 /// Per-CPU values, counters, reference counts and memory.

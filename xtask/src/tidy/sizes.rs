@@ -16,9 +16,7 @@ const FOLDER_FILES_MAX: usize = 16;
 const EXEMPT: &str = "engine";
 
 /// Files and folders that exceed a limit and are to be divided.
-pub(crate) const EXCEEDING: [&str; 6] = [
-    "crates/sheaves-rcu/src/defer",
-    "crates/sheaves-rcu/src/defer/reclaimer.rs",
+pub(crate) const EXCEEDING: [&str; 4] = [
     "crates/sheaves-slab/src/checked/quarantine/mod.rs",
     "crates/sheaves-slab/src/parts/depot.rs",
     "crates/sheaves-slab/src/raw.rs",

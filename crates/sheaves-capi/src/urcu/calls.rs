@@ -10,6 +10,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use sheaves_heap::entry::jump_with_frame;
 use sheaves_heap::guard;
 use sheaves_rcu::defer::{self, Call, Head};
+use sheaves_rcu::internal;
 use sheaves_sys::errno::{self, EEXIST, EINVAL, ENOMEM};
 use sheaves_sys::stack::Frame;
 use sheaves_sys::{report, tls, topology};
@@ -97,7 +98,7 @@ exports! {
     };
     /// `get_call_rcu_thread`: the thread that runs callbacks, else the calling thread.
     sheaves_urcu_get_call_rcu_thread(_data: *mut CallRcuData) -> usize =
-        defer::reclaimer_thread().unwrap_or_else(tls::thread_pointer);
+        internal::reclaimer_thread().unwrap_or_else(tls::thread_pointer);
     /// `call_rcu_before_fork`. The library has its own handlers; this calls those of hash tables.
     sheaves_urcu_call_rcu_before_fork() = around_fork(|atfork| atfork.before_fork);
     /// `call_rcu_after_fork_parent`.

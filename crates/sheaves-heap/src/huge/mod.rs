@@ -14,11 +14,12 @@ mod hardened;
 mod idle;
 mod table;
 
-use sheaves_rcu::defer::{self, Reach};
+use sheaves_rcu::internal::{self, keeper};
 use sheaves_slab::chunk;
 use sheaves_slab::mode::is_hardened;
 use sheaves_slab::sampling::{Request, large};
 use sheaves_sys::lock::Held;
+use sheaves_sys::membarrier::Reach;
 use sheaves_sys::{clock, map, probe};
 
 use idle::{Idle, Pages};
@@ -69,7 +70,7 @@ fn map_after_return(bytes: usize, align: usize) -> Option<usize> {
     if chunk::footprint().mapped_bytes < bytes {
         return None;
     }
-    defer::return_all(Reach::Quiet);
+    internal::return_all(Reach::Quiet);
     map::aligned(bytes, align)
 }
 
@@ -167,12 +168,12 @@ struct Huge;
 
 /// Makes them known, when the heap starts.
 pub(crate) fn register() {
-    defer::register(&Huge);
+    internal::register(&Huge);
 }
 
-impl defer::Sink for Huge {
+impl internal::Sink for Huge {
     fn age(&self, _reach: Reach) -> bool {
-        let Some(decay_ms) = defer::decay_ms() else { return false };
+        let Some(decay_ms) = keeper::decay_ms() else { return false };
         let before_ms = clock::coarse_ms().saturating_sub(decay_ms);
         loop {
             let mut table = TABLE.lock();

@@ -3,7 +3,7 @@
 
 use core::ptr::with_exposed_provenance_mut;
 
-use sheaves_rcu::defer;
+use sheaves_rcu::internal::keeper;
 use sheaves_slab::{chunk, limit};
 use sheaves_sys::lock::Lock;
 use sheaves_sys::{clock, map};
@@ -192,8 +192,8 @@ impl Table {
     pub(super) fn surplus(&mut self) -> Option<Entry> {
         let decay_ms = limit::decay_ms()?;
         let bytes_max = if decay_ms == 0 { 0 } else { IDLE_BYTES_MAX.max(self.bytes / 4) };
-        let is_kept = defer::is_kept() && decay_ms != 0;
-        if is_kept && !(self.idle.bytes() > bytes_max && defer::is_overdue()) {
+        let is_kept = keeper::is_active() && decay_ms != 0;
+        if is_kept && !(self.idle.bytes() > bytes_max && keeper::is_overdue()) {
             return None;
         }
         self.surplus_of(bytes_max, clock::coarse_ms().saturating_sub(decay_ms))

@@ -13,6 +13,7 @@ use core::fmt::{self, Write};
 use sheaves_percpu::internal::{Mode, SlotKind, facts};
 use sheaves_percpu::memory;
 use sheaves_rcu::defer;
+use sheaves_rcu::internal::keeper;
 use sheaves_slab::chunk::{self, Footprint};
 use sheaves_slab::limit;
 use sheaves_slab::stats::{self, CacheStats, Name};
@@ -240,7 +241,7 @@ fn print_json(out: &mut Output<'_>) -> fmt::Result {
 fn print_keeper_and_rcu(out: &mut Output<'_>) -> fmt::Result {
     let (rcu, deferred) = (sheaves_rcu::statistics(), defer::statistics());
     let (looks, busy_us) = (deferred.keeper_looks, deferred.keeper_busy_us);
-    let is_armed = defer::is_armed();
+    let is_armed = keeper::is_armed();
     write!(out, ",\"keeper\":{{\"looks\":{looks},\"busy_us\":{busy_us}")?;
     write!(out, ",\"is_armed\":{is_armed}}}")?;
     write!(out, ",\"limit\":{{\"bytes\":")?;

@@ -1,4 +1,4 @@
-//! Readers and grace periods as JSON, for tools. See `sheaves_rcu::survey`.
+//! Readers and grace periods as JSON, for tools. See `sheaves_rcu::internal`.
 //!
 //! `{"schema":1,"pid","age_ms","rcu":{"completed","under_way":{"number","age_us"} or null,
 //! "sequence","shared_sections","lengths":[...]},"readers":[{"tid","name","nesting","sequence",
@@ -6,6 +6,7 @@
 
 use core::fmt::{self, Write};
 
+use sheaves_rcu::internal;
 use sheaves_sys::thread::{self, NAME_BYTES};
 use sheaves_sys::{fork, process};
 
@@ -19,7 +20,7 @@ pub fn write(flush: &mut Flush<'_>) -> i32 {
 }
 
 fn print(out: &mut Output<'_>) -> fmt::Result {
-    let survey = sheaves_rcu::survey();
+    let survey = internal::survey();
     write!(out, "{{\"schema\":{SCHEMA},\"pid\":{},\"age_ms\":{}", process::id(), fork::age_ms())?;
     write!(out, ",\"rcu\":{{\"completed\":{},\"under_way\":", survey.completed)?;
     match survey.under_way {
@@ -34,7 +35,7 @@ fn print(out: &mut Output<'_>) -> fmt::Result {
         write!(out, "{}{count}", if index == 0 { "" } else { "," })?;
     }
     write!(out, "],\"lengths_us\":{}}},\"readers\":[", survey.lengths_ns / 1000)?;
-    for (index, reader) in sheaves_rcu::readers().enumerate() {
+    for (index, reader) in internal::readers().enumerate() {
         let comma = if index == 0 { "" } else { "," };
         write!(out, "{comma}{{\"tid\":{},\"name\":\"", reader.thread)?;
         let mut name = [0; NAME_BYTES];

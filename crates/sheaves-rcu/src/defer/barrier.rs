@@ -2,9 +2,10 @@
 
 use sheaves_sys::{fork, report};
 
-use super::reclaimer::{self, FLUSH};
-use super::watch::{self, LOOK_NS};
-use super::{driver, pressure, round};
+use super::store::pressure;
+use super::work::bell::{self, FLUSH};
+use super::work::watch::{self, CHECK_NS};
+use super::work::{driver, reclaimer, requests, round};
 use crate::grace::period;
 use crate::options;
 use crate::reader::section;
@@ -45,7 +46,7 @@ impl core::error::Error for BarrierError {}
 /// See [`BarrierError`]. The first two are returned at once, after a line on standard error.
 pub fn barrier() -> Result<(), BarrierError> {
     period::refuse_inside_reader().map_err(|_| BarrierError::InsideReader)?;
-    if driver::is_driving() {
+    if driver::is_inside_call() {
         report::report(format_args!("rcu: a deferred call waits for deferred calls"));
         return Err(BarrierError::InsideCall);
     }
@@ -53,17 +54,17 @@ pub fn barrier() -> Result<(), BarrierError> {
     fork::run_pending_handlers();
     let number = round::ask();
     if reclaimer::is_running() {
-        reclaimer::request(FLUSH);
+        bell::request(FLUSH);
     }
     // Until it is answered, or no reclaimer is left to answer it.
-    while reclaimer::is_running() && !round::is_done_soon(number, LOOK_NS) {
-        watch::look();
+    while reclaimer::is_running() && !round::is_done_soon(number, CHECK_NS) {
+        watch::report_stalled();
     }
     if !round::is_done(number) {
-        let driving = driver::drive();
+        let driver_role = driver::become_driver();
         // The driver that this thread has waited for may have answered it.
         if !round::is_done(number) {
-            round::full(&driving, true);
+            round::full(&driver_role, true);
         }
     }
     if round::is_incomplete() { Err(BarrierError::Unreachable) } else { Ok(()) }
@@ -72,14 +73,14 @@ pub fn barrier() -> Result<(), BarrierError> {
 /// Requests that everything is reclaimed as soon as a grace period has passed. Does not wait.
 ///
 /// Wakes the reclaimer, which interrupts the CPUs that run the process; without a reclaimer,
-/// [`poll`] does the rest. Not for signal handlers.
+/// [`reclaim`] does the rest. Not for signal handlers.
 pub fn flush() {
     if !reclaimer::start()
-        && let Some(driving) = driver::try_drive()
+        && let Some(driver_role) = driver::try_become_driver()
     {
-        round::begin(&driving);
+        round::begin(&driver_role);
     } else {
-        reclaimer::ring(FLUSH);
+        requests::ring(FLUSH);
     }
 }
 
@@ -89,21 +90,21 @@ pub fn flush() {
 /// For the main loop of a program without a reclaimer (`SHEAVES_RCU_RECLAIMERS=0`). A few loads
 /// when nothing is deferred. Never waits for readers, but the callbacks may block. Does nothing in
 /// a read section or a callback, or while another thread reclaims. Not for signal handlers.
-pub fn poll() -> bool {
+pub fn reclaim() -> bool {
     fork::run_pending_handlers();
     let is_idle = pressure::armed_ms().is_none() && pressure::sealed()[0] == 0;
-    if is_idle && !reclaimer::has_requests() || section::is_reading() || driver::is_driving() {
+    if is_idle && !bell::has_requests() || section::is_reading() || driver::is_inside_call() {
         return false;
     }
-    let Some(driving) = driver::try_drive() else { return false };
-    let any = round::reclaim(&driving);
+    let Some(driver_role) = driver::try_become_driver() else { return false };
+    let any = round::reclaim(&driver_role);
     if !reclaimer::is_running() {
         let is_due = pressure::age_ms().is_some_and(|age| age >= options::age_ms());
-        if reclaimer::take_requests() & FLUSH != 0 || is_due {
-            round::begin(&driving);
+        if bell::take_requests() & FLUSH != 0 || is_due {
+            round::begin(&driver_role);
         } else {
             round::advance();
         }
     }
-    any | round::reclaim(&driving)
+    any | round::reclaim(&driver_role)
 }

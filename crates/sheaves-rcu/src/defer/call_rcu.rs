@@ -7,10 +7,10 @@ use sheaves_percpu::Access;
 use sheaves_percpu::internal::slots::{Attached, attach};
 use sheaves_percpu::internal::{push, push_slow};
 
-use super::calls::{self, WORD};
-use super::head::{Call, Head};
-use super::reclaimer::{arm, start_batch};
-use super::shard::Batch;
+use super::store::head::{Call, Head};
+use super::store::shard::Batch;
+use super::work::calls::{self, WORD};
+use super::work::requests::{arm_age, start_batch};
 
 /// How often a push starts over because other threads have changed the slot meanwhile.
 const ATTEMPTS: u32 = 16;
@@ -69,7 +69,7 @@ fn call_slow(head: *mut Head) {
 
 /// What follows a push into a new sheaf, or a list. Without locks.
 fn follow(sealed: Option<Batch>) {
-    arm();
+    arm_age();
     if let Some(batch) = sealed {
         start_batch(batch);
     }

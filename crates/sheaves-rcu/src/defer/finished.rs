@@ -10,8 +10,8 @@ use core::marker::PhantomPinned;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 
-use super::futures::{self, Node};
-use super::reclaimer;
+use super::work::futures::{self, Node};
+use super::work::{reclaimer, requests};
 use crate::grace::cookie::Cookie;
 use crate::grace::expedite::Urgency;
 
@@ -60,7 +60,7 @@ impl Finished {
     fn enlist(&self, waker: Waker) -> bool {
         // SAFETY: the node is pinned, and taken off before it ends.
         unsafe { futures::put_on(self.node.get(), waker) };
-        reclaimer::serve(true) && reclaimer::has_begun()
+        requests::wake(true) && reclaimer::has_begun()
     }
 }
 

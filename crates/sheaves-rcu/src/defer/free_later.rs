@@ -2,13 +2,13 @@
 
 use core::sync::atomic::{Ordering, fence};
 
-use super::channel::Channel;
-use super::emergency::{LEAKS, WAITS, free_without_memory, note_linked};
-use super::head::Head;
-use super::pressure::Pressure;
-use super::reclaimer::{arm, start_batch};
-use super::round;
-use super::shard::Pushed;
+use super::store::emergency::{LEAKS, WAITS, free_without_memory, note_linked};
+use super::store::head::Head;
+use super::store::pressure::Pressure;
+use super::store::shard::Pushed;
+use super::work::channel::Channel;
+use super::work::requests::{arm_age, start_batch};
+use super::work::round;
 
 impl Channel {
     /// Frees an object of `bytes` bytes after a grace period. Stores nothing in the object.
@@ -63,7 +63,7 @@ fn follow(pushed: Pushed) {
     if pushed.is_first {
         // SeqCst: the push is before the load of the word. [A1]
         fence(Ordering::SeqCst);
-        arm();
+        arm_age();
     }
     if let Some(batch) = pushed.sealed
         && start_batch(batch) == Pressure::Hard

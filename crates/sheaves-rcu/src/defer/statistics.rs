@@ -4,12 +4,13 @@ use core::sync::atomic::Ordering;
 
 use sheaves_sys::clock;
 
-use super::emergency::{self, Emergencies};
-use super::extents::SHEAVES;
-use super::sink::{self, Pending, SINKS_MAX};
-use super::{calls, channel, keeper, pressure, reclaimer, round, watch};
+use super::store::emergency::{self, Emergencies};
+use super::store::extents::SHEAVES;
+use super::store::pressure;
+use super::work::sink::{self, Pending, SINKS_MAX};
+use super::work::{bell, calls, channel, keeper, round, watch};
 
-/// What one [`super::Sink`] has pending.
+/// What one [`super::work::sink::Sink`] has pending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SinkPending {
     /// The sink's name, empty if there is none.
@@ -77,7 +78,7 @@ pub fn statistics() -> Statistics {
     }
     let [objects, bytes] = pressure::sealed();
     let oldest = round::oldest_ms();
-    let (keeper_looks, keeper_busy_us) = keeper::looks();
+    let (keeper_looks, keeper_busy_us) = keeper::ticks();
     // Relaxed, all: statistics.
     Statistics {
         calls,
@@ -90,7 +91,7 @@ pub fn statistics() -> Statistics {
         emergencies: emergency::emergencies(),
         grace_periods_asked: round::ASKED.load(Ordering::Relaxed),
         calls_run: watch::calls(),
-        reclaimer_sleeps: reclaimer::SLEEPS.load(Ordering::Relaxed),
+        reclaimer_sleeps: bell::sleeps(),
         keeper_looks,
         keeper_busy_us,
         mapped_bytes: SHEAVES.mapped_bytes(),

@@ -71,18 +71,9 @@ impl Cookie {
         self.advance(Urgency::Expedited, Reach::Interrupts);
     }
 
-    /// [`Cookie::start`] or [`Cookie::start_expedited`] without a system call, for threads that
-    /// allocate, free or defer. True if it lacks a membarrier, which the library's thread has to
-    /// call: see [`crate::defer::request_fence`].
-    #[must_use]
-    pub fn start_quietly(self, is_expedited: bool) -> bool {
-        let urgency = if is_expedited { Urgency::Expedited } else { Urgency::Normal };
-        self.advance(urgency, Reach::Quiet)
-    }
-
     fn advance(self, urgency: Urgency, reach: Reach) -> bool {
         self.request(urgency);
-        period::drive(self.0, urgency, reach)
+        period::advance(self.0, urgency, reach)
     }
 
     /// True if the cookie has passed. One load; advances nothing. Async-signal-safe.
@@ -108,7 +99,7 @@ impl Cookie {
         }
         let is_expedited = expedite::is_wanted_at_once(self.0);
         let urgency = if is_expedited { Urgency::Expedited } else { Urgency::Normal };
-        period::drive(self.0, urgency, Reach::Interrupts);
+        period::advance(self.0, urgency, Reach::Interrupts);
         GENERATIONS.is_complete(self.0)
     }
 
@@ -178,6 +169,14 @@ impl Cookie {
             expedite::want_at_once(self.0);
         }
     }
+}
+
+/// [`Cookie::start`] or [`Cookie::start_expedited`] without a system call, for threads that
+/// allocate, free or defer. True if it lacks a membarrier: see `request_fence`.
+#[must_use]
+pub fn start_quietly(cookie: Cookie, is_expedited: bool) -> bool {
+    let urgency = if is_expedited { Urgency::Expedited } else { Urgency::Normal };
+    cookie.advance(urgency, Reach::Quiet)
 }
 
 /// Waits for a grace period: until all read sections that began before this call are over.

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Number of classes: the last one has all that took half an hour or more.
-pub const LENGTHS: usize = 32;
+pub(crate) const LENGTHS: usize = 32;
 
 /// Class 0 has what took less than a microsecond, class n what took less than 2^n microseconds.
 /// Written by leaders.

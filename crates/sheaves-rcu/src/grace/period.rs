@@ -194,7 +194,7 @@ fn lead_until(number: u64, urgency: Urgency) {
 
 /// Leads without waiting, as far as it can, if no other thread leads. True if it lacks a
 /// membarrier, which this thread may not call. Async-signal-safe.
-pub(crate) fn drive(number: u64, urgency: Urgency, reach: Reach) -> bool {
+pub(crate) fn advance(number: u64, urgency: Urgency, reach: Reach) -> bool {
     let Some(_lead) = Lead::take(&GENERATIONS) else { return false };
     // At most twice: the grace period that was under way, and the requested one.
     while !GENERATIONS.is_complete(number)
@@ -208,7 +208,7 @@ pub(crate) fn drive(number: u64, urgency: Urgency, reach: Reach) -> bool {
         }
         if let Some(record) = first_in_the_way() {
             if reach == Reach::Interrupts {
-                look_at(record, clock::fine_ns().saturating_sub(began_ns()));
+                check_reader(record, clock::fine_ns().saturating_sub(began_ns()));
             }
             break;
         }
@@ -252,7 +252,7 @@ fn fence_unfenced(number: u64, hurries: bool, reach: Reach) -> Fenced {
         own.reader.note_fence(number);
     }
     let has_membarrier = mode() == Mode::Membarrier;
-    let readers = if has_membarrier { fences::look(number) } else { Readers::Unfenced };
+    let readers = if has_membarrier { fences::scan_fences(number) } else { Readers::Unfenced };
     if readers == Readers::Unfenced {
         if !hurries && has_membarrier && fences::has_patience(began_ns()) {
             return Fenced::Later;
@@ -300,13 +300,13 @@ fn wait_for_readers(urgency: Urgency) {
     let mut backoff = Backoff::new(began_ns());
     let spins = if expedite::is_urgent(urgency) { 4 * SCAN_SPINS } else { SCAN_SPINS };
     while let Some(record) = first_in_the_way() {
-        backoff.once(spins, |age_ns, _| look_at(record, age_ns));
+        backoff.once(spins, |age_ns, _| check_reader(record, age_ns));
     }
 }
 
-fn look_at(record: u32, age_ns: u64) {
+fn check_reader(record: u32, age_ns: u64) {
     // Relaxed: only leaders write it.
-    stall::look(record, age_ns, GLOBAL.0.load(Ordering::Relaxed));
+    stall::check_reader(record, age_ns, GLOBAL.0.load(Ordering::Relaxed));
 }
 
 /// How a leader waits for readers: it spins, yields, then sleeps for an eighth of the period's age.
@@ -321,9 +321,9 @@ impl Backoff {
         Backoff { began_ns, rounds: 0, is_reported: false }
     }
 
-    /// One round. Before it sleeps it calls `look` with the age, and a flag that is false at first;
+    /// One round. Before it sleeps it calls `check` with the age and a flag that is false at first,
     /// and it answers tools, which may ask just because no grace period ends.
-    pub(super) fn once(&mut self, spins: u32, look: impl FnOnce(u64, &mut bool)) {
+    pub(super) fn once(&mut self, spins: u32, check: impl FnOnce(u64, &mut bool)) {
         self.rounds = self.rounds.saturating_add(1);
         if self.rounds < spins {
             core::hint::spin_loop();
@@ -331,7 +331,7 @@ impl Backoff {
             process::sched_yield();
         } else {
             let age_ns = clock::fine_ns().saturating_sub(self.began_ns);
-            look(age_ns, &mut self.is_reported);
+            check(age_ns, &mut self.is_reported);
             request::answer();
             thread::sleep_ns((age_ns / 8).clamp(NAP_NS, NAP_NS_MAX));
         }

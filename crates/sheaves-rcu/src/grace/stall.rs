@@ -16,7 +16,7 @@ use sheaves_sys::{options, probe, report, sleeper};
 
 use crate::reader::registry;
 
-/// After this time the leader looks whether the reader's thread still exists.
+/// After this time the leader checks whether the reader's thread still exists.
 const ALIVE_NS: u64 = 2_000_000;
 
 /// In place of a record's number: the readers that have no record.
@@ -77,15 +77,15 @@ pub(crate) fn timeout_ms() -> u64 {
     options::RCU_STALL_MS.get()
 }
 
-/// Looks at record `number`, or [`SHARED`], which is in the way of a grace period. For the leader.
+/// Checks record `number`, or [`SHARED`], which is in the way of a grace period. For the leader.
 #[cold]
-pub(crate) fn look(number: u32, age_ns: u64, global: u64) {
+pub(crate) fn check_reader(number: u32, age_ns: u64, global: u64) {
     let record = (number != SHARED).then(|| registry::record(number));
     if age_ns >= ALIVE_NS && record.is_some() && registry::take_back(number) {
         return;
     }
     let timeout = timeout_ms();
-    // The function may take any lock: a thread that holds one leaves the report to a later look.
+    // The function may take any lock: a thread that holds one leaves the report to a later check.
     if timeout == 0 || age_ns / 1_000_000 < timeout || lock::is_any_held_here() {
         return;
     }
@@ -98,7 +98,7 @@ pub(crate) fn look(number: u32, age_ns: u64, global: u64) {
     let mut stall =
         Stall { thread: 0, has_ended: false, age_ms, entered: None, name, name_bytes: 0 };
     if let Some(record) = record {
-        let owner = record.owner.look();
+        let owner = record.owner.load();
         stall.thread = owner.thread();
         stall.has_ended = owner.is_held();
         // Relaxed: for a report.
@@ -115,9 +115,9 @@ pub(crate) fn look(number: u32, age_ns: u64, global: u64) {
     call(&stall);
 }
 
-/// [`look`] for an SRCU domain, whose readers are not known.
+/// [`check_reader`] for an SRCU domain, whose readers are not known.
 #[cold]
-pub(crate) fn look_at_domain(age_ns: u64, is_reported: &mut bool) {
+pub(crate) fn report_domain(age_ns: u64, is_reported: &mut bool) {
     let (timeout, age_ms) = (timeout_ms(), age_ns / 1_000_000);
     if !*is_reported && timeout != 0 && age_ms >= timeout {
         *is_reported = true;

@@ -33,7 +33,7 @@ pub struct Reading {
 pub fn readers() -> impl Iterator<Item = Reading> {
     (0..registry::count()).filter_map(|number| {
         let record = registry::record(number);
-        let owner = record.owner.look();
+        let owner = record.owner.load();
         // Relaxed, both: for a report.
         let state = record.reader.state.load(Ordering::Relaxed);
         let nesting = record.reader.nesting.load(Ordering::Relaxed) & NESTED;

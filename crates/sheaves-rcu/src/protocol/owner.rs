@@ -37,7 +37,7 @@ pub(super) const STAMP_SHIFT: u32 = 24;
 const STAMPS_HALF: u64 = 1 << (u64::BITS - STAMP_SHIFT - 1);
 
 impl Owner {
-    pub(crate) fn look(&self) -> Seen {
+    pub(crate) fn load(&self) -> Seen {
         // Acquire pairs with the Release in `take`: a thread that is read here was alive. [O1]
         Seen(self.0.load(Ordering::Acquire))
     }
@@ -46,7 +46,7 @@ impl Owner {
     pub(crate) fn take(&self, stamp: u64, thread: i32) {
         // Where the kernel's answer is not usable, no thread is named, so that none is found gone.
         let thread = u64::try_from(thread).ok().filter(|number| *number <= THREAD).unwrap_or(0);
-        // Release pairs with the Acquire in `look`: the thread was alive before. [O1]
+        // Release pairs with the Acquire in `load`: the thread was alive before. [O1]
         self.0.store(stamp << STAMP_SHIFT | thread, Ordering::Release);
     }
 

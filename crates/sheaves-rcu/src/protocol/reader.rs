@@ -157,14 +157,14 @@ impl Reader {
     /// Async-signal-safe: an older note may overwrite a handler's.
     #[inline]
     pub(crate) fn note_fence(&self, begun: u64) {
-        // Relaxed: the fence before it pairs with the Acquire in `look`, for what the thread did
+        // Relaxed: the fence before it pairs with the Acquire in `passed`, for what the thread did
         // before. [R6]
         self.fenced.store(begun, Ordering::Relaxed);
     }
 
     /// What grace period `number` knows of this reader. For the leader, after the fence of
     /// [`super::generation::Generations::begin`].
-    pub(crate) fn look(&self, number: u64) -> Readers {
+    pub(crate) fn passed(&self, number: u64) -> Readers {
         // Acquire pairs with the fence before `note_fence`: the state read below is the one at that
         // fence, or a later one. [R6]
         let has_fenced = self.fenced.load(Ordering::Acquire) >= number;

@@ -50,16 +50,16 @@ pub fn enter_idle() {
     // Relaxed: the thread's own state.
     let idle = registry::own().filter(|own| own.reader.state.load(Ordering::Relaxed) == IDLE);
     if let Some(own) = idle {
-        // Release pairs with the Acquire of the scan and in `look`: the sections before. [R4]
+        // Release pairs with the Acquire of the scan and in `passed`: the sections before. [R4]
         own.reader.state.store(FENCED, Ordering::Release);
     }
 }
 
 /// What grace period `number` knows of all threads that read. For the leader.
-pub(crate) fn look(number: u64) -> Readers {
+pub(crate) fn scan_fences(number: u64) -> Readers {
     let mut readers = Readers::Gone;
     for record in (0..registry::count()).map(registry::record) {
-        readers = readers.max(record.reader.look(number));
+        readers = readers.max(record.reader.passed(number));
         if readers == Readers::Unfenced {
             break;
         }

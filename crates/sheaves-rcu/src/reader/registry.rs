@@ -262,7 +262,7 @@ fn number_of(record: *const Record) -> Option<u32> {
 
 /// Stores that no section is open and that the next one fences.
 fn clear(record: &Record) {
-    // Release pairs with the Acquire of the scan and in `fences::look`: the sections before. [R4]
+    // Release pairs with the Acquire of the scan and in `passed`: the sections before. [R4]
     record.reader.state.store(FENCED, Ordering::Release);
     // Relaxed: `push` publishes it.
     record.entered.store(core::ptr::null_mut(), Ordering::Relaxed);
@@ -272,7 +272,7 @@ fn clear(record: &Record) {
 unsafe extern "C" fn at_exit(value: *mut c_void) {
     let Some(number) = number_of(value.cast()) else { return };
     let record = record(number);
-    let seen = record.owner.look();
+    let seen = record.owner.load();
     // Relaxed, here and below: the thread's own words.
     if !reader::is_reading(record.reader.state.load(Ordering::Relaxed)) {
         // First, so that no handler uses the record from here on.
@@ -304,7 +304,7 @@ fn hold(record: &Record, seen: Seen) {
 /// Frees a record if its thread is gone and has left no section open. True if it is free then.
 pub(crate) fn take_back(number: u32) -> bool {
     let record = record(number);
-    let seen = record.owner.look();
+    let seen = record.owner.load();
     // Relaxed: read again below, once the thread is known to be gone.
     let is_reading = || reader::is_reading(record.reader.state.load(Ordering::Relaxed));
     if seen.is_free() {
@@ -332,7 +332,7 @@ fn is_gone(seen: Seen) -> bool {
     if seen.thread() == 0 || fork::is_pending() {
         return false;
     }
-    let is_later = |other: u32| record(other).owner.look().follows(seen);
+    let is_later = |other: u32| record(other).owner.load().follows(seen);
     !thread::is_alive(seen.thread()) || (0..count()).any(is_later)
 }
 
@@ -341,7 +341,7 @@ fn sweep() -> bool {
     let mut found = false;
     for number in 0..count() {
         // `take_back` checks again, but reads all records if the number is in use.
-        let thread = record(number).owner.look().thread();
+        let thread = record(number).owner.load().thread();
         if thread != 0 && !thread::is_alive(thread) {
             found |= take_back(number);
         }
@@ -362,7 +362,7 @@ pub(crate) fn restart_in_child() {
         if core::ptr::eq(record.reader.state.as_ptr(), own) {
             take(record, thread);
         } else {
-            let seen = record.owner.look();
+            let seen = record.owner.load();
             let is_reading = reader::is_reading(record.reader.state.load(Ordering::Relaxed));
             if !(seen.is_free() || is_reading && seen.is_held()) {
                 give_back(number, seen);

@@ -4,8 +4,8 @@ use core::time::Duration;
 use std::thread;
 
 use sheaves_percpu::internal::{Mode, SlotKind, facts};
-use sheaves_rcu::defer::faults::FAULTS;
-use sheaves_rcu::defer::{poll, statistics as deferred};
+use sheaves_rcu::defer::{reclaim, statistics as deferred};
+use sheaves_rcu::internal::faults::FAULTS;
 
 use crate::{Object, Reader, all_called, alone, is_own, pass_own, seccomp, wait_until};
 
@@ -16,7 +16,7 @@ const AGE: Duration = Duration::from_millis(20);
 
 fn poll_until_called(objects: &[Object]) {
     wait_until("polling", || {
-        poll();
+        reclaim();
         all_called(objects, 1)
     });
 }
@@ -35,7 +35,7 @@ fn linked_heads_do_not_wait_for_a_later_one() {
     for object in objects {
         object.defer();
         thread::sleep(AGE);
-        poll();
+        reclaim();
     }
     assert_eq!(deferred().linked_calls.objects, objects.len() as u64);
     // Nothing else is deferred from here on.
@@ -67,7 +67,7 @@ fn a_drain_that_is_refused_is_done_again() {
                     return;
                 }
                 thread::sleep(AGE);
-                poll();
+                reclaim();
                 assert!(all_called(object, 0));
             });
         });
@@ -106,7 +106,7 @@ fn the_age_of_what_is_polled_for_does_not_grow() {
     let reader = Reader::start();
     first[0].defer();
     thread::sleep(AGE);
-    poll();
+    reclaim();
     thread::sleep(AGE);
     let age_ms = deferred().oldest_age_ms;
     assert!(u128::from(age_ms) >= AGE.as_millis(), "{age_ms} ms");

@@ -6,7 +6,7 @@ use std::thread;
 
 use sheaves_percpu::internal::{Mode, mode};
 use sheaves_rcu::defer::{
-    BarrierError, Head, barrier, call_hurry, flush, poll, statistics as deferred,
+    BarrierError, Head, barrier, call_hurry, flush, reclaim, statistics as deferred,
 };
 use sheaves_rcu::{RcuCell, defer, is_reading, read, synchronize};
 
@@ -94,7 +94,7 @@ fn a_barrier_inside_of_a_section_is_refused() {
     let _alone = alone();
     let guard = read();
     assert_eq!(barrier(), Err(BarrierError::InsideReader));
-    assert!(!poll());
+    assert!(!reclaim());
     drop(guard);
     assert_eq!(barrier(), Ok(()));
 }
@@ -109,7 +109,7 @@ fn a_call_may_do_anything() {
         drop(read());
         synchronize().unwrap();
         flush();
-        *RESULT.lock().unwrap() = Some((barrier(), poll()));
+        *RESULT.lock().unwrap() = Some((barrier(), reclaim()));
         // Defers the same head again, ten calls in all.
         if object.calls.fetch_add(1, Ordering::SeqCst) < 9 {
             object.defer_to(anything);

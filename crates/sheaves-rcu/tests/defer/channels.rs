@@ -1,6 +1,7 @@
 //! Channels.
 
-use sheaves_rcu::defer::{Channel, Pressure, barrier, poll, statistics as deferred};
+use sheaves_rcu::defer::{Channel, barrier, reclaim, statistics as deferred};
+use sheaves_rcu::internal::pressure::Pressure;
 
 use crate::{
     Object, Reader, all_called, alone, free_later, free_object, is_own, pass_own, pointer_of,
@@ -97,7 +98,7 @@ fn the_caller_helps_when_there_is_too_much() {
     assert!(left <= 124, "{left} objects");
     assert!(deferred().channels.bytes < 100_000, "{:?}", deferred());
     barrier().unwrap();
-    assert!(all_called(objects, 1) && !poll());
+    assert!(all_called(objects, 1) && !reclaim());
     assert!(Pressure::None < Pressure::Soft && Pressure::High < Pressure::Hard);
 }
 

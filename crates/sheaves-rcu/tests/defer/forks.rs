@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use core::time::Duration;
 use std::thread;
 
-use sheaves_rcu::defer::{Channel, Head, barrier, flush, poll, statistics as deferred};
+use sheaves_rcu::defer::{Channel, Head, barrier, flush, reclaim, statistics as deferred};
 
 use crate::{
     Object, Reader, all_called, allocations_in, alone, children, count_call, free_later,
@@ -37,7 +37,7 @@ fn a_child_keeps_what_is_pending() {
     assert!(all_called(calls, 0) && all_called(frees, 0));
     let polled = in_child(|| {
         while !(all_called(calls, 1) && all_called(frees, 1)) {
-            poll();
+            reclaim();
         }
         true
     });

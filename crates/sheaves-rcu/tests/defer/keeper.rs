@@ -4,7 +4,9 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use std::thread;
 
-use sheaves_rcu::defer::{Reach, Sink, is_kept, keep, period_ms, reclaimer_thread, register};
+use sheaves_rcu::internal::keeper::{is_active, period_ms};
+use sheaves_rcu::internal::{Sink, arm_keeper, reclaimer_thread, register};
+use sheaves_sys::membarrier::Reach;
 
 use crate::{alone, is_own, pass_own, wait_until};
 
@@ -43,9 +45,9 @@ fn it_looks_until_nothing_is_left() {
     assert!(register(&UNUSED));
     for round in 1..3 {
         UNUSED.looks_left.store(3, Ordering::SeqCst);
-        keep();
-        assert!(is_kept(), "there are several threads");
-        wait_until("the last look", || !is_kept());
+        arm_keeper(true);
+        assert!(is_active(), "there are several threads");
+        wait_until("the last tick", || !is_active());
         assert_eq!(looks(), 4 * round);
         thread::sleep(Duration::from_millis(300));
         assert_eq!(looks(), 4 * round, "it looks although nothing is left");
@@ -60,7 +62,7 @@ fn never_is_never() {
         return;
     }
     assert!(register(&UNUSED));
-    keep();
-    assert!(!is_kept());
+    arm_keeper(true);
+    assert!(!is_active());
     assert_eq!(reclaimer_thread(), None);
 }

@@ -3,8 +3,8 @@
 use core::mem::offset_of;
 use core::time::Duration;
 
-use sheaves_rcu::defer::faults::FAULTS;
 use sheaves_rcu::defer::{Channel, barrier, statistics as deferred};
+use sheaves_rcu::internal::faults::FAULTS;
 use sheaves_rcu::{Cookie, read};
 
 use crate::{

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::Mutex;
 use std::thread::{self, ThreadId};
 
-use sheaves_rcu::defer::{Head, barrier, poll, statistics as deferred};
+use sheaves_rcu::defer::{Head, barrier, reclaim, statistics as deferred};
 
 use crate::{Object, all_called, alone, is_own, object_of, pass_own, wait_until};
 
@@ -28,13 +28,13 @@ fn without_a_reclaimer_the_program_polls() {
     thread::sleep(Duration::from_millis(50));
     assert!(all_called(objects, 0), "another thread has called");
     wait_until("polling", || {
-        poll();
+        reclaim();
         all_called(objects, 1)
     });
     assert_eq!(*HERE.lock().unwrap(), Some(thread::current().id()));
     objects.iter().for_each(Object::defer);
     barrier().unwrap();
-    assert!(all_called(objects, 2) && !poll());
+    assert!(all_called(objects, 2) && !reclaim());
     assert_eq!(deferred().reclaimer_sleeps, 0);
 }
 

@@ -9,10 +9,10 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::thread;
 
-use sheaves_rcu::defer::faults::FAULTS;
 use sheaves_rcu::defer::{
-    Channel, Head, barrier, call_hurry, call_rcu, flush, poll, statistics as deferred,
+    Channel, Head, barrier, call_hurry, call_rcu, flush, reclaim, statistics as deferred,
 };
+use sheaves_rcu::internal::faults::FAULTS;
 use sheaves_rcu::read;
 
 use crate::{alone, engines};
@@ -140,7 +140,7 @@ fn everything_is_freed_once_and_not_too_early() {
             for round in (0..).take_while(|_| running()) {
                 match round % 3 {
                     0 => barrier().unwrap(),
-                    1 => drop(poll()),
+                    1 => drop(reclaim()),
                     _ => flush(),
                 }
                 thread::sleep(Duration::from_micros(300));

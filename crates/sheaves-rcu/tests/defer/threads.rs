@@ -3,7 +3,7 @@
 use std::fs;
 use std::thread;
 
-use sheaves_rcu::defer::reclaimer_thread;
+use sheaves_rcu::internal::reclaimer_thread;
 
 use crate::{Object, alone, is_own, pass_own, wait_until};
 

@@ -158,9 +158,9 @@ impl Model {
         self.reader.state.store(IDLE, Ordering::Release);
     }
 
-    fn look(&self, number: u64) -> Readers {
+    fn passed(&self, number: u64) -> Readers {
         if !self.is(Variant::LooksAtStateFirst) {
-            return self.reader.look(number);
+            return self.reader.passed(number);
         }
         let state = self.reader.state.load(Ordering::Acquire);
         match self.reader.fenced.load(Ordering::Acquire) >= number {
@@ -182,7 +182,7 @@ impl Model {
         fence(Ordering::SeqCst);
         let mut looks = 0;
         let readers = loop {
-            let readers = self.look(number);
+            let readers = self.passed(number);
             looks += 1;
             if readers != Readers::Unfenced {
                 break readers;

@@ -63,7 +63,7 @@ impl Model {
         if self.variant == Variant::AsksTwice {
             return self.take_back_and_ask_twice();
         }
-        let seen = self.owner.look();
+        let seen = self.owner.load();
         if seen.thread() != 0 && self.is_gone() && self.owner.take_back(seen) {
             self.push();
         }
@@ -94,7 +94,7 @@ impl Model {
             let stamp = if self.variant == Variant::SameStamp { 1 } else { 2 };
             self.owner.take(stamp, NUMBER);
             self.number.store(NUMBER, Ordering::Release);
-            let seen = self.owner.look();
+            let seen = self.owner.load();
             thread::yield_now();
             // `registry::at_exit`.
             if self.owner.take_back(seen) {

@@ -37,7 +37,7 @@ fn a_later_thread_of_the_same_number_is_another_one() {
         [(7, 42), (8, 42), (1 << 40, 42), (9, 43)].map(|(stamp, thread)| {
             let owner = Owner(AtomicU64::new(0));
             owner.take(stamp, thread);
-            owner.look()
+            owner.load()
         });
     assert!(late.follows(early) && !early.follows(late) && !early.follows(early));
     assert!(!other.follows(early) && !late.follows(other));
@@ -49,10 +49,10 @@ fn a_later_thread_of_the_same_number_is_another_one() {
 fn a_record_that_was_taken_again_is_not_taken_back() {
     let owner = Owner(AtomicU64::new(0));
     owner.take(1, 42);
-    let seen = owner.look();
+    let seen = owner.load();
     assert!(owner.hold(seen) && !owner.hold(seen) && !owner.take_back(seen));
-    assert_eq!((owner.look().thread(), owner.look().is_held()), (42, true));
-    assert!(owner.take_back(owner.look()));
+    assert_eq!((owner.load().thread(), owner.load().is_held()), (42, true));
+    assert!(owner.take_back(owner.load()));
     owner.take(2, 42);
     assert!(!owner.take_back(seen));
 }

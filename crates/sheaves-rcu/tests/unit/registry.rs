@@ -64,5 +64,5 @@ fn own_number() -> u32 {
 }
 
 fn owner(record: &Record) -> Seen {
-    record.owner.look()
+    record.owner.load()
 }

@@ -2,7 +2,7 @@
 //! slabs, or into quarantine.
 
 use sheaves_percpu::internal::{Cursor, Word, slots};
-use sheaves_rcu::defer::Reach;
+use sheaves_sys::membarrier::Reach;
 
 use crate::checked::{debug, quarantine};
 use crate::moves::{flush, slot};

@@ -2,7 +2,8 @@
 
 use sheaves_percpu::internal::{Word, slots};
 use sheaves_rcu::Cookie;
-use sheaves_rcu::defer::{Pending, Reach};
+use sheaves_rcu::defer::Pending;
+use sheaves_sys::membarrier::Reach;
 
 use super::seal::{after_seal, objects, reclaim, seal, tell_all};
 use crate::moves::refill;

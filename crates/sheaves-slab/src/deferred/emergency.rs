@@ -12,9 +12,9 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use sheaves_percpu::internal::Sheaf;
-use sheaves_rcu::defer;
 #[cfg(feature = "faults")]
-use sheaves_rcu::defer::faults::Faults;
+use sheaves_rcu::internal::faults::Faults;
+use sheaves_rcu::internal::queue;
 use sheaves_sys::lock;
 
 use crate::checked::incoming;
@@ -87,7 +87,7 @@ fn of_the_cache(id: CacheId) -> Option<Sheaf> {
 /// Frees an object for which there is no sheaf.
 pub(super) fn free(id: CacheId, object: usize) {
     let name = id.shape().name();
-    defer::free_without_memory(
+    queue::free_without_memory(
         format_args!("{object:#x} of cache {name}"),
         [&WAITS, &LEAKS],
         || {

@@ -32,7 +32,7 @@ mod seal;
 
 use sheaves_percpu::internal::slots::{Attached, attach};
 use sheaves_percpu::internal::{Cursor, cmp_store, load, push_slow};
-use sheaves_rcu::defer;
+use sheaves_rcu::internal;
 
 use crate::moves::tags;
 use crate::parts::{deferred_queue, pool};
@@ -91,9 +91,9 @@ fn exchange(id: CacheId, object: usize) -> bool {
     });
     drop(sealed);
     if added.is_some_and(|added| seal::after_seal(id, queue, &added)) {
-        defer::after_seal();
+        internal::after_seal();
     }
-    defer::arm();
+    internal::arm_age();
     true
 }
 
@@ -104,10 +104,10 @@ pub(crate) fn push_open(id: CacheId, object: usize) {
     tags::note_deferred(id, &[object]);
     let queue = id.descriptor().deferred_here();
     match queue.push_open(id.shape(), object, || emergency::take_empty(id)) {
-        Ok(None) => defer::arm(),
+        Ok(None) => internal::arm_age(),
         Ok(Some(sealed)) => {
             if seal::after_seal(id, queue, &sealed) {
-                defer::after_seal();
+                internal::after_seal();
             }
         }
         Err(deferred_queue::NoSheaf) => emergency::free(id, object),

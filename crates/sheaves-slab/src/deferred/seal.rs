@@ -1,7 +1,8 @@
 //! Sealing a sheaf, and reclaiming those whose cookies have passed.
 
 use sheaves_percpu::internal::Cursor;
-use sheaves_rcu::defer::{self, Pressure};
+use sheaves_rcu::internal;
+use sheaves_rcu::internal::pressure::{self, Pressure};
 use sheaves_sys::probe;
 
 use crate::checked::incoming;
@@ -13,7 +14,7 @@ use crate::space::cache_id::CacheId;
 const RECLAIM: usize = 2;
 
 /// Seals a sheaf that the caller has taken out of a slot's word. True if the caller must call
-/// [`defer::after_seal`], without locks.
+/// [`internal::after_seal`], without locks.
 #[must_use]
 pub(crate) fn seal(id: CacheId, cursor: Cursor) -> bool {
     note(id, cursor);
@@ -32,10 +33,10 @@ pub(super) fn note(id: CacheId, cursor: Cursor) {
 pub(super) fn after_seal(id: CacheId, queue: &Queue, sealed: &SealedSheaf) -> bool {
     let cookie = sealed.cookie.to_bits() as usize;
     probe::seal(id.number().into(), sealed.objects, cookie);
-    let pressure = defer::pressure();
+    let pressure = pressure::now();
     if pressure >= Pressure::High {
-        if sealed.cookie.start_quietly(true) {
-            defer::request_fence();
+        if internal::start_quietly(sealed.cookie, true) {
+            internal::request_fence();
         }
     } else if queue.is_time(sealed.unstarted, pressure == Pressure::Soft) {
         queue.start(sealed.cookie);

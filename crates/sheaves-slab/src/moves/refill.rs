@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use sheaves_percpu::internal::Cursor;
-use sheaves_rcu::defer;
+use sheaves_rcu::internal;
 use sheaves_sys::lock::assert_none_held;
 use sheaves_sys::{probe, tsan};
 
@@ -183,7 +183,7 @@ pub(crate) fn arm_reclaimer() {
         // Relaxed: read back by this thread, or by another one that calls `arm` instead.
         IS_ARMING_PENDING.store(true, Ordering::Relaxed);
     } else {
-        defer::arm();
+        internal::arm_age();
     }
 }
 
@@ -196,7 +196,7 @@ pub(crate) fn arm_reclaimer_if_pending() {
     // Relaxed, both: as above; the exchange has one thread do the work.
     if IS_ARMING_PENDING.load(Ordering::Relaxed) && IS_ARMING_PENDING.swap(false, Ordering::Relaxed)
     {
-        defer::arm();
+        internal::arm_age();
     }
 }
 

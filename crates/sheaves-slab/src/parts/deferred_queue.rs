@@ -1,14 +1,14 @@
 //! Sealed sheaves that wait for their cookies, oldest first.
 //!
 //! A queue belongs to a cache and a shard of its slots. Its lock is held for a handful of
-//! instructions, once for each sheaf. [`defer::Queue`] says how a sealed sheaf keeps its state
+//! instructions, once for each sheaf. [`queue::Queue`] says how a sealed sheaf keeps its state
 //! below its sentinel.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use sheaves_percpu::internal::{Cursor, Sheaf};
 use sheaves_rcu::Cookie;
-use sheaves_rcu::defer;
+use sheaves_rcu::internal::{self, pressure, queue};
 use sheaves_sys::clock;
 use sheaves_sys::lock::Lock;
 
@@ -16,7 +16,7 @@ use crate::parts::pool::{self, put_empty};
 use crate::parts::shape::Shape;
 
 /// The lowest index of a sentinel.
-const SENTINEL_MIN: usize = defer::STATE_ENTRIES;
+const SENTINEL_MIN: usize = queue::STATE_ENTRIES;
 /// The most objects of a sheaf that can be sealed.
 const OBJECTS_MAX: usize = Sheaf::OBJECTS_MAX - SENTINEL_MIN;
 
@@ -43,7 +43,7 @@ pub(crate) struct NoSheaf;
 pub(crate) struct SealedSheaf {
     pub(crate) cookie: Cookie,
     pub(crate) objects: usize,
-    /// `sheaves-rcu` was told of it: the caller must call [`defer::after_seal`], without locks.
+    /// `sheaves-rcu` was told of it: the caller must call [`internal::after_seal`], without locks.
     pub(crate) is_told: bool,
     /// Sheaves of the queue for which no grace period was started, including this one.
     pub(crate) unstarted: u32,
@@ -54,13 +54,13 @@ pub(crate) struct SealedSheaf {
 /// What the lock guards.
 #[derive(Debug)]
 pub(crate) struct Sealed {
-    sheaves: defer::Queue,
+    sheaves: queue::Queue,
     /// Cookie of the youngest sheaf, and how many sheaves at the end of the queue carry it. For the
     /// others a grace period has begun.
     cookie: u64,
     unstarted: u32,
     /// A sheaf that is not sealed yet.
-    open: defer::Open,
+    open: queue::Open,
     /// Bytes and objects that were sealed, less those reclaimed, not yet reported to `sheaves-rcu`.
     /// They are reported in large steps, since all CPUs share the words that a report writes.
     untold_bytes: isize,
@@ -101,9 +101,9 @@ impl Sealed {
         let objects = core::mem::take(&mut self.untold_objects);
         let bytes = core::mem::take(&mut self.untold_bytes);
         if bytes > 0 {
-            defer::note_sealed(objects.unsigned_abs(), bytes.unsigned_abs());
+            pressure::note_sealed(objects.unsigned_abs(), bytes.unsigned_abs());
         } else {
-            defer::note_reclaimed(objects.unsigned_abs(), bytes.unsigned_abs());
+            pressure::note_reclaimed(objects.unsigned_abs(), bytes.unsigned_abs());
         }
     }
 }
@@ -116,10 +116,10 @@ pub(crate) fn format(shape: &Shape, sheaf: Sheaf) -> Cursor {
 impl Queue {
     pub(crate) const fn new() -> Queue {
         let sealed = Sealed {
-            sheaves: defer::Queue::new(),
+            sheaves: queue::Queue::new(),
             cookie: 0,
             unstarted: 0,
-            open: defer::Open::NONE,
+            open: queue::Open::NONE,
             untold_bytes: 0,
             untold_objects: 0,
         };
@@ -254,8 +254,8 @@ impl Queue {
     /// Starts a grace period, and adjusts `start_after` by its cost.
     pub(crate) fn start(&self, cookie: Cookie) {
         let began_ns = clock::fine_ns();
-        if cookie.start_quietly(false) {
-            defer::request_fence();
+        if internal::start_quietly(cookie, false) {
+            internal::request_fence();
         }
         let took_ns = clock::fine_ns().saturating_sub(began_ns);
         // Relaxed, all: hints.

@@ -11,15 +11,16 @@
 //! Objects in use do not move, but refills are from the fullest slabs: [`compact`] has a program
 //! that goes on to allocate and free end up with full slabs instead of many sparse ones.
 //!
-//! The looks are those of the reclaimer of `sheaves-rcu`, see [`sheaves_rcu::defer::keep`]. A cache
-//! that is in use pays one refill for each look; one that is not used has nothing after three.
+//! The looks are those of the reclaimer of `sheaves-rcu`, see
+//! [`sheaves_rcu::internal::arm_keeper`]. A cache that is in use pays one refill for each look; one
+//! that is not used has nothing after three.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use sheaves_percpu::internal::{Cursor, Word, slots};
 use sheaves_percpu::slot_count;
-use sheaves_rcu::defer::Reach;
 use sheaves_sys::map;
+use sheaves_sys::membarrier::Reach;
 
 use crate::checked::{incoming, quarantine};
 use crate::moves::registry::{self, REGISTRY, if_existing};

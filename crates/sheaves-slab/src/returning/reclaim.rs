@@ -1,7 +1,7 @@
 //! Emptying and destroying caches: from slots and depot to slabs, from slabs to the system.
 
 use sheaves_rcu::Cookie;
-use sheaves_rcu::defer::Reach;
+use sheaves_sys::membarrier::Reach;
 
 use crate::checked::{incoming, quarantine};
 use crate::deferred;

@@ -14,7 +14,8 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use sheaves_rcu::defer::{self, Reach};
+use sheaves_rcu::internal::{self, keeper as rcu_keeper};
+use sheaves_sys::membarrier::Reach;
 use sheaves_sys::{clock, errno};
 
 use crate::moves::registry;
@@ -95,7 +96,8 @@ fn begin() -> bool {
     depot::begin_drop();
     let is_quarter = in_use_bytes <= peak_bytes / 4;
     let again_left = AGAIN_LEFT.load(Ordering::Relaxed);
-    let falls = !defer::is_kept() && (is_quarter || again_left != 0 && !has_grown(peak_bytes));
+    let falls =
+        !rcu_keeper::is_active() && (is_quarter || again_left != 0 && !has_grown(peak_bytes));
     let due_bytes = if falls {
         in_use_bytes / 16
     } else {
@@ -108,7 +110,7 @@ fn begin() -> bool {
     chunk::note_unused(unused_bytes);
     if !(is_quarter || falls)
         || unused_bytes <= UNUSED_BYTES_MAX.max(in_use_bytes / 4)
-        || defer::decay_ms().is_none()
+        || rcu_keeper::decay_ms().is_none()
         || is_too_soon(peak_bytes)
     {
         return false;
@@ -125,13 +127,13 @@ fn begin() -> bool {
     keeper::flush_slots(Reach::Quiet);
     // Relaxed: as above.
     FLUSHES_OTHERS.store(true, Ordering::Relaxed);
-    defer::request_sweep();
+    internal::request_sweep();
     for id in registry::map_existing(|id| id) {
         registry::if_existing(id, |id| id.descriptor().depot.restrict(id.shape()));
         keeper::flush_depot(id, usize::MAX);
     }
     chunk::after_free();
-    if defer::is_kept() {
+    if rcu_keeper::is_active() {
         return false;
     }
     NEXT.store(0, Ordering::Relaxed);
@@ -151,7 +153,7 @@ pub(crate) fn sweep() {
 
 /// True if there was a pass a short time ago and what was in use has grown since then.
 fn is_too_soon(peak_bytes: usize) -> bool {
-    let again_ms = if defer::is_kept() { AGAIN_KEPT_MS } else { AGAIN_MS };
+    let again_ms = if rcu_keeper::is_active() { AGAIN_KEPT_MS } else { AGAIN_MS };
     // Relaxed: as above.
     let since_ms = clock::coarse_ms().saturating_sub(PASSED_MS.load(Ordering::Relaxed));
     has_grown(peak_bytes) && since_ms < again_ms

@@ -12,6 +12,7 @@
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use sheaves_rcu::defer::{self, Head};
+use sheaves_rcu::internal::{self, keeper};
 use sheaves_sys::options::{self, Limit};
 use sheaves_sys::{cgroup, probe, process, report};
 
@@ -137,7 +138,7 @@ fn note_near(is_near: bool) {
 /// How long memory may lie unused: `SHEAVES_DECAY_MS`, and not at all near the limit.
 #[must_use]
 pub fn decay_ms() -> Option<u64> {
-    if is_near() { Some(0) } else { defer::decay_ms() }
+    if is_near() { Some(0) } else { keeper::decay_ms() }
 }
 
 /// Notes the bytes of the chunks; true if something has to be done.
@@ -212,7 +213,7 @@ pub(crate) fn end() {
     if CALLBACK.get() == 0 && ONCE.get() == 0 {
         return;
     }
-    if defer::reclaimer_thread().is_none() {
+    if internal::reclaimer_thread().is_none() {
         call();
     // Relaxed: as for `Number`.
     } else if !IS_CALLED.swap(true, Ordering::Relaxed) {

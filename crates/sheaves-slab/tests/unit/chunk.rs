@@ -7,7 +7,7 @@ use super::state::{CHUNKS, chunk, granule_of, mask, position_of, runs_of};
 use super::{HugePages, begin_run, finish_run, give_run};
 use crate::raw::{Cache, Options};
 use core::alloc::Layout;
-use sheaves_rcu::defer;
+use sheaves_rcu::internal::keeper;
 use sheaves_sys::vm;
 
 #[test]
@@ -76,7 +76,7 @@ fn dense_chunks_ask_for_huge_pages_until_they_have_holes() {
         finish_run(&run);
         let address = run.first.address();
         assert!(!has_asked(address));
-        for _ in 0..u64::from(DENSE_MS) / defer::period_ms().unwrap() {
+        for _ in 0..u64::from(DENSE_MS) / keeper::period_ms().unwrap() {
             purge(Which::Old);
         }
         assert_eq!(has_asked(address), asks && system != vm::HugePages::Never, "{mode:?}");

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
 
-use sheaves_rcu::defer::{self, Channel, Head, barrier, call_hurry, call_rcu, flush, poll};
+use sheaves_rcu::defer::{self, Channel, Head, barrier, call_hurry, call_rcu, flush, reclaim};
 use sheaves_slab::raw::{Cache, Options};
 
 use super::broken::{Batch, Broken};
@@ -153,7 +153,7 @@ fn drain_somehow(random: &mut Random) {
             Deed::Flush
         }
         1..4 => {
-            let _ = poll();
+            let _ = reclaim();
             Deed::Poll
         }
         4 => {

@@ -143,7 +143,7 @@ fn use_everything(world: &World, dice: &mut Dice) {
     enter(c"defer");
     work::defers(300);
     defer::flush();
-    defer::poll();
+    defer::reclaim();
     enter(c"grace periods");
     work::waits();
     enter(c"futures");

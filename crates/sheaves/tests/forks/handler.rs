@@ -78,7 +78,7 @@ fn step(world: &World, dice: &mut Dice) {
         3 => work::defers(20),
         4 => work::end_and_begin(&world.lonely),
         5 => work::trims(),
-        6 => drop(defer::poll()),
+        6 => drop(defer::reclaim()),
         _ => {
             for cache in &world.caches {
                 let objects = work::objects(cache, 200);

@@ -2,10 +2,10 @@
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use sheaves_rcu::internal;
 use std::env;
 
 use sheaves::Sheaves;
-use sheaves::rcu::defer;
 
 /// Set in a process whose memory must fail.
 pub(crate) const FAILING: &str = "SHEAVES_TEST_FORK_FAILING";
@@ -40,7 +40,7 @@ pub(crate) fn fail_if_asked() {
     // Relaxed: before the first request that needs it.
     LIMIT_BYTES.store(bytes, Ordering::Relaxed);
     set_limit(bytes);
-    defer::faults::FAULTS.fail_one_in(FAIL_ONE_IN);
+    internal::faults::FAULTS.fail_one_in(FAIL_ONE_IN);
     sheaves_slab::FAULTS.fail_one_in(FAIL_ONE_IN);
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn succeed() {
         return;
     }
     set_limit(libc::RLIM_INFINITY);
-    defer::faults::FAULTS.fail_one_in(0);
+    internal::faults::FAULTS.fail_one_in(0);
     sheaves_slab::FAULTS.fail_one_in(0);
     // Relaxed: see `may_fail`.
     FAILS.store(false, Ordering::Relaxed);

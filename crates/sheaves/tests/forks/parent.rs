@@ -75,7 +75,7 @@ fn defer_and_go(dice: &mut Dice) {
     work::free_blocks(blocks);
     match dice.below(3) {
         0 => defer::flush(),
-        1 => drop(defer::poll()),
+        1 => drop(defer::reclaim()),
         _ => defer::defer(|| {}),
     }
 }

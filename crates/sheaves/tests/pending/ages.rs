@@ -2,6 +2,7 @@
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
+use sheaves_rcu::internal;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Instant;
@@ -132,20 +133,20 @@ fn polling_leaves_nothing_behind_without_memory() {
     is_ready.recv().unwrap();
     let mut expected = 0;
     for _ in 0..5 {
-        defer::faults::FAULTS.fail_one_in(1);
+        internal::faults::FAULTS.fail_one_in(1);
         // The channel has no heads: it would wait for the reader.
         expected +=
             (0..PATHS).filter(|path| *path != 3).map(|path| defer_on(path, &cache)).sum::<u64>();
-        defer::faults::FAULTS.fail_one_in(0);
+        internal::faults::FAULTS.fail_one_in(0);
         thread::sleep(Duration::from_millis(20));
-        defer::poll();
+        defer::reclaim();
     }
     drop(stop);
     reader.join().unwrap();
     let begin = Instant::now();
     while FREED.load(Ordering::SeqCst) != expected || pending().iter().any(|p| p.objects != 0) {
         assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", defer::statistics());
-        defer::poll();
+        defer::reclaim();
         thread::sleep(Duration::from_millis(1));
     }
     assert_nothing_is_left();

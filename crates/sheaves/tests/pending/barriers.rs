@@ -1,12 +1,13 @@
 //! Barriers: partial buffers in every slot, no memory, and children of forks.
 
 use core::sync::atomic::Ordering;
+use sheaves_rcu::internal;
 use std::collections::HashSet;
 use std::sync::Mutex;
 use std::thread;
 
 use sheaves::raw::Cache;
-use sheaves::rcu::defer::{self, barrier};
+use sheaves::rcu::defer::barrier;
 use sheaves_percpu::internal::current_slot;
 
 use crate::{
@@ -53,7 +54,7 @@ impl NoMemory {
         // SAFETY: valid for the limit to be written.
         unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
         set_limit(&libc::rlimit { rlim_cur: 4096, ..limit });
-        defer::faults::FAULTS.fail_one_in(1);
+        internal::faults::FAULTS.fail_one_in(1);
         sheaves_slab::FAULTS.fail_one_in(1);
         NoMemory { allocations: ALLOCATIONS.load(Ordering::SeqCst), limit }
     }
@@ -61,7 +62,7 @@ impl NoMemory {
     fn end(self) {
         let allocations = ALLOCATIONS.load(Ordering::SeqCst);
         set_limit(&self.limit);
-        defer::faults::FAULTS.fail_one_in(0);
+        internal::faults::FAULTS.fail_one_in(0);
         sheaves_slab::FAULTS.fail_one_in(0);
         assert_eq!(allocations, self.allocations, "a barrier has allocated");
     }

@@ -43,7 +43,8 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use sheaves_percpu::internal::slots::{self, Attached, attach};
 use sheaves_percpu::internal::{Cursor, Sheaf};
 use sheaves_rcu::Cookie;
-use sheaves_rcu::defer::{self, Reach};
+use sheaves_rcu::internal;
+use sheaves_sys::membarrier::Reach;
 use sheaves_sys::{clock, futex, tls};
 
 use crate::moves::{flush, refill, registry, slot};
@@ -312,7 +313,7 @@ fn confirm(id: CacheId, awaited: Option<(u64, Cookie)>, reach: Reach) -> bool {
     }
     let count = of(id).fifo.lock().older_half();
     if !seal_slots(id, reach) {
-        if reach == Reach::Quiet && !tls::is_single_threaded() && !defer::request_sweep() {
+        if reach == Reach::Quiet && !tls::is_single_threaded() && !internal::request_sweep() {
             chunk::note_sweep();
         }
         return false;
@@ -327,8 +328,8 @@ fn confirm(id: CacheId, awaited: Option<(u64, Cookie)>, reach: Reach) -> bool {
 fn start(cookie: Cookie, reach: Reach) {
     if reach == Reach::Interrupts {
         cookie.start();
-    } else if cookie.start_quietly(false) {
-        defer::request_fence();
+    } else if internal::start_quietly(cookie, false) {
+        internal::request_fence();
     }
 }
 
@@ -355,7 +356,7 @@ pub(crate) fn sweep() {
 #[cold]
 fn wait_for_sweep() -> bool {
     // A thread that reads would wait for itself.
-    if sheaves_rcu::is_reading() || defer::is_reclaimer() {
+    if sheaves_rcu::is_reading() || internal::is_reclaimer() {
         return false;
     }
     // Relaxed, here and below: times and counts, which lead to nothing.
@@ -364,7 +365,7 @@ fn wait_for_sweep() -> bool {
         0 => now_ms,
         since_ms => since_ms,
     };
-    if now_ms.saturating_sub(since_ms) >= PATIENCE_MS || !defer::request_sweep() {
+    if now_ms.saturating_sub(since_ms) >= PATIENCE_MS || !internal::request_sweep() {
         return false;
     }
     WAITED_SINCE_MS.store(since_ms, Ordering::Relaxed);

@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use sheaves_percpu::internal::{Cursor, Sheaf};
 use sheaves_rcu::Cookie;
-use sheaves_rcu::defer::Open;
+use sheaves_rcu::internal::queue::Open;
 use sheaves_sys::lock::Lock;
 
 use crate::parts::pool;

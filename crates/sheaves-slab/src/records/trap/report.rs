@@ -165,7 +165,7 @@ fn where_in(misuse: Misuse, position: Position) -> impl fmt::Display {
 /// The block was deferred `deferred_ms` ago.
 fn write_section(misuse: Misuse, deferred_ms: u64) {
     let is_late = misuse == Misuse::LateReader;
-    match sheaves_rcu::section() {
+    match sheaves_rcu::internal::section() {
         Some(section) => {
             let least = section.age_ns_min / 1_000_000;
             let most = section.age_ns_max.map(|ns| ns / 1_000_000);

@@ -4,7 +4,7 @@
 //! huge page only while few chunks differ in their advice from the one before them, or if it adds
 //! no such boundary.
 
-use sheaves_rcu::defer;
+use sheaves_rcu::internal::keeper;
 use sheaves_sys::vm;
 
 use super::advice::{Advice, HugePages};
@@ -49,7 +49,7 @@ impl Chunks {
     /// long.
     pub(super) fn ask_if_dense(&mut self, index: usize) {
         let chunk = chunk(index);
-        let period_ms = defer::period_ms().unwrap_or(0) as u32;
+        let period_ms = keeper::period_ms().unwrap_or(0) as u32;
         let is_complete = (index + 1) * CHUNK_GRANULES <= self.end;
         chunk.dense_ms = match chunk.free {
             0 if chunk.dense_ms == HOLED => HOLED,

@@ -1,8 +1,7 @@
 //! What is to be done about unused memory, once no lock is held: bits.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-
-use sheaves_rcu::defer;
+use sheaves_rcu::internal::{self, keeper};
 
 use crate::space::limit;
 
@@ -50,8 +49,8 @@ const START_BYTES: usize = 32 << 20;
 /// There is work for the keeper: this much is unused, here or in a layer above. On slow paths: it
 /// has a fence.
 pub fn note_unused(bytes: usize) {
-    if !defer::will_find() && defer::decay_ms().is_some() {
-        match defer::reclaimer_thread() {
+    if !keeper::is_armed_fenced() && keeper::decay_ms().is_some() {
+        match internal::reclaimer_thread() {
             Some(_) => note(KEEP),
             None if bytes > START_BYTES => note(START),
             None => {}
@@ -81,8 +80,8 @@ pub(super) fn note_tick(now_ms: u64) {
 
 /// Called by caches that are used, now and then: so there are ticks where there is no keeper.
 pub(crate) fn note_use(now_ms: u64) {
-    if !defer::is_kept()
-        && let Some(period_ms) = defer::period_ms()
+    if !keeper::is_active()
+        && let Some(period_ms) = keeper::period_ms()
     {
         note_time(now_ms, period_ms);
     }

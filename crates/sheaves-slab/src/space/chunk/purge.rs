@@ -1,7 +1,9 @@
 //! Returning free granules to the system.
 
-use sheaves_rcu::defer::{self, Reach};
+use sheaves_rcu::defer;
+use sheaves_rcu::internal::{self, keeper};
 use sheaves_sys::lock::assert_none_held;
+use sheaves_sys::membarrier::Reach;
 use sheaves_sys::{clock, errno, map, probe, request, tls};
 
 use super::advice::Advice;
@@ -43,7 +45,7 @@ pub(super) fn note_freed(chunks: &Chunks) {
     if is_surplus {
         due::note(SURPLUS);
     }
-    if let Some(period_ms) = defer::period_ms() {
+    if let Some(period_ms) = keeper::period_ms() {
         due::note_time(clock::coarse_ms(), period_ms);
     }
 }
@@ -51,7 +53,7 @@ pub(super) fn note_freed(chunks: &Chunks) {
 /// True if the keeper does everything. Not near the limit, and not if much has come together while
 /// it was busy.
 fn is_kept_now(is_much: bool) -> bool {
-    defer::is_kept() && limit::decay_ms() != Some(0) && !(is_much && defer::is_overdue())
+    keeper::is_active() && limit::decay_ms() != Some(0) && !(is_much && keeper::is_overdue())
 }
 
 /// [`MUCH_BYTES`] in granules.
@@ -91,7 +93,7 @@ pub fn after_alloc() {
                 start_keeper();
             }
             if due & SWEEP != 0 {
-                defer::serve(true);
+                internal::serve(true);
             }
             return_due();
         });
@@ -103,8 +105,8 @@ pub fn after_alloc() {
 
 #[cold]
 fn start_keeper() {
-    defer::keep();
-    if defer::is_armed() {
+    internal::arm_keeper(true);
+    if keeper::is_armed() {
         due::take(START);
     }
 }
@@ -113,7 +115,7 @@ fn start_keeper() {
 #[cold]
 fn answer(may_start: bool) {
     errno::preserve(|| {
-        if !defer::serve(may_start) {
+        if !internal::serve(may_start) {
             request::answer();
         }
     });
@@ -126,24 +128,24 @@ fn return_due() {
     }
     let due = due::take(!START);
     if due & LIMIT != 0 && limit::begin() {
-        if defer::reclaimer_thread().is_some() {
+        if internal::reclaimer_thread().is_some() {
             defer::flush();
         }
-        defer::return_all(Reach::Quiet);
+        internal::return_all(Reach::Quiet);
         limit::end();
     }
     if due & SWEEP != 0 {
-        defer::request_sweep();
+        internal::request_sweep();
     }
     if due & KEEP != 0 {
-        defer::keep_if_running();
+        internal::arm_keeper(false);
     }
     if due & TICK != 0 {
         let dirty = CHUNKS.lock().dirty;
         if dirty >= MUCH {
             due::note_unused(dirty * GRANULE_BYTES);
         }
-        defer::look_here();
+        keeper::tick_here();
     }
     if due & SURPLUS != 0 {
         purge_surplus();

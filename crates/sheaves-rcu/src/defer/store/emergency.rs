@@ -17,8 +17,8 @@ use crate::grace::cookie::synchronize_expedited;
 use crate::reader::section;
 
 static LINKED: AtomicU64 = AtomicU64::new(0);
-pub(super) static WAITS: AtomicU64 = AtomicU64::new(0);
-pub(super) static LEAKS: AtomicU64 = AtomicU64::new(0);
+pub(crate) static WAITS: AtomicU64 = AtomicU64::new(0);
+pub(crate) static LEAKS: AtomicU64 = AtomicU64::new(0);
 
 /// How often deferring had to fall back because memory was out, by fallback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct Emergencies {
     pub leaks: u64,
 }
 
-pub(super) fn emergencies() -> Emergencies {
+pub(crate) fn emergencies() -> Emergencies {
     // Relaxed: statistics.
     let [linked, waits, leaks] =
         [&LINKED, &WAITS, &LEAKS].map(|count| count.load(Ordering::Relaxed));
@@ -40,7 +40,7 @@ pub(super) fn emergencies() -> Emergencies {
 }
 
 /// Counts a head that is linked because memory is out.
-pub(super) fn note_linked() {
+pub(crate) fn note_linked() {
     // Relaxed: statistics.
     LINKED.fetch_add(1, Ordering::Relaxed);
 }

@@ -6,10 +6,10 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use sheaves_sys::lock::Lock;
 use sheaves_sys::membarrier::Reach;
 
-use super::shard::Shard;
+use crate::defer::store::shard::Shard;
 
 /// The most sinks in a process.
-pub const SINKS_MAX: usize = 8;
+pub(crate) const SINKS_MAX: usize = 8;
 
 /// What is deferred and not yet reclaimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -22,7 +22,7 @@ pub struct Pending {
 
 impl Pending {
     /// What is pending in some shards, and how much of it is linked.
-    pub(super) fn of<'a>(shards: impl IntoIterator<Item = &'a Shard>) -> (Pending, usize) {
+    pub(crate) fn of<'a>(shards: impl IntoIterator<Item = &'a Shard>) -> (Pending, usize) {
         let (mut pending, mut linked) = (Pending::default(), 0);
         for shard in shards {
             // Relaxed, all: statistics.
@@ -37,7 +37,7 @@ impl Pending {
 /// A layer above that stores deferred memory itself, or keeps unused memory.
 ///
 /// No method is called under a lock of this crate. [`Sink::reclaim`] must not wait for readers:
-/// under [`super::Pressure::Hard`] a thread that defers may call it inside a read section.
+/// under hard pressure a thread that defers may call it inside a read section.
 pub trait Sink: Sync {
     /// Seals everything that was deferred before the call, in every slot: gives it cookies. False
     /// where a slot was not reached: the caller will try again. May interrupt the CPUs.
@@ -53,7 +53,7 @@ pub trait Sink: Sync {
         Pending::default()
     }
     /// Returns to the kernel what was unused at the last call and still is. True if something else
-    /// is unused, so that another call is necessary. See [`super::keep`].
+    /// is unused, so that another call is necessary. See `keeper`.
     fn age(&self, _reach: Reach) -> bool {
         false
     }
@@ -63,7 +63,7 @@ pub trait Sink: Sync {
         false
     }
     /// Does what only the library's thread may do. Called by the reclaimer when it starts, and
-    /// after [`super::request_sweep`].
+    /// after [`super::requests::request_sweep`].
     fn sweep(&self) {}
     /// Returns all unused memory to the kernel at once.
     fn return_all(&self, _reach: Reach) {}
@@ -80,7 +80,7 @@ unsafe impl Sync for Sinks {}
 static SINKS: Sinks = Sinks([const { UnsafeCell::new(None) }; SINKS_MAX]);
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// Held while a sink or a channel is added.
-pub(super) static REGISTERING: Lock<()> = Lock::new(());
+pub(crate) static REGISTERING: Lock<()> = Lock::new(());
 
 /// Adds a sink for good, unless one of its name is known; false if there are [`SINKS_MAX`] already.
 /// Several threads may call this at the same time. Takes a short lock.
@@ -104,7 +104,7 @@ pub fn return_all(reach: Reach) {
     sinks().for_each(|sink| sink.return_all(reach));
 }
 
-pub(super) fn sinks() -> impl Iterator<Item = &'static dyn Sink> {
+pub(crate) fn sinks() -> impl Iterator<Item = &'static dyn Sink> {
     // Acquire pairs with the Release in `register`. [S1]
     let count = COUNT.load(Ordering::Acquire);
     // SAFETY: as for `Sinks`.

@@ -20,7 +20,7 @@ use crate::grace::cookie::Cookie;
 /// `first` and `last` are null together; the heads between them are queued, and belong to the list.
 /// The counts add up to their number.
 #[derive(Debug)]
-pub(super) struct Heads {
+pub(crate) struct Heads {
     first: *mut Head,
     last: *mut Head,
     /// Heads that wait, by the lowest bit of their cookie.
@@ -47,7 +47,7 @@ impl Count {
 }
 
 impl Heads {
-    pub(super) const fn new() -> Heads {
+    pub(crate) const fn new() -> Heads {
         let waiting = [const { Count::zero() }; 2];
         Heads { first: null_mut(), last: null_mut(), waiting, ready: Count::zero() }
     }
@@ -57,7 +57,7 @@ impl Heads {
     ///
     /// # Safety
     /// The head is valid, claimed, and on no list; it belongs to the list afterwards.
-    pub(super) unsafe fn push(&mut self, head: *mut Head, bytes: usize) -> (Cookie, usize, usize) {
+    pub(crate) unsafe fn push(&mut self, head: *mut Head, bytes: usize) -> (Cookie, usize, usize) {
         let cookie = Cookie::get();
         self.check();
         // Heads that are still there have this cookie. If they had another, they would wait longer.
@@ -87,13 +87,13 @@ impl Heads {
         }
     }
 
-    pub(super) fn has_ready(&mut self) -> bool {
+    pub(crate) fn has_ready(&mut self) -> bool {
         self.check();
         self.ready.heads != 0
     }
 
     /// Takes the oldest head if its cookie has passed, and its share of the bytes of those.
-    pub(super) fn pop_ready(&mut self) -> Option<(*mut Head, usize)> {
+    pub(crate) fn pop_ready(&mut self) -> Option<(*mut Head, usize)> {
         self.check();
         let bytes = self.ready.bytes.checked_div(self.ready.heads)?;
         self.ready.heads -= 1;
@@ -110,5 +110,5 @@ impl Heads {
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/list.rs"]
+#[path = "../../../tests/unit/list.rs"]
 mod tests;

@@ -12,10 +12,10 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use sheaves_sys::{clock, futex};
 
-use super::driver::{self, Driving};
-use super::extents::SHEAVES;
-use super::pressure::{self, Pressure};
+use super::driver::{self, Driver};
 use super::{calls, channel, sink};
+use crate::defer::store::extents::SHEAVES;
+use crate::defer::store::pressure::{self, Pressure};
 use crate::grace::cookie::Cookie;
 
 static WANTED: AtomicU32 = AtomicU32::new(0);
@@ -30,7 +30,7 @@ static UNREACHED_MS: AtomicU64 = AtomicU64::new(0);
 /// The cookie that `poll` and `flush` advance without waiting. Written by the driver.
 static POLLED: AtomicU64 = AtomicU64::new(0);
 /// Number of grace periods that rounds have requested.
-pub(super) static ASKED: AtomicU64 = AtomicU64::new(0);
+pub(crate) static ASKED: AtomicU64 = AtomicU64::new(0);
 
 /// What waits for one cookie, or for an earlier one. Written by the driver.
 struct Deferred {
@@ -57,14 +57,14 @@ impl Deferred {
 }
 
 /// Takes the number of a barrier.
-pub(super) fn ask() -> u32 {
+pub(crate) fn ask() -> u32 {
     // SeqCst: a round that reads this number finds what was deferred before; and this is before the
     // request, so the round that fulfils it reads this number. Pairs with `full`. [B2]
     WANTED.fetch_add(1, Ordering::SeqCst).wrapping_add(1)
 }
 
 /// Sleeps until a barrier is answered, at most for this time; true if it is.
-pub(super) fn is_done_soon(number: u32, nanoseconds: u64) -> bool {
+pub(crate) fn is_done_soon(number: u32, nanoseconds: u64) -> bool {
     // Relaxed: `is_done` orders.
     let done = DONE.load(Ordering::Relaxed);
     if !is_done(number) {
@@ -73,20 +73,20 @@ pub(super) fn is_done_soon(number: u32, nanoseconds: u64) -> bool {
     is_done(number)
 }
 
-pub(super) fn is_incomplete() -> bool {
+pub(crate) fn is_incomplete() -> bool {
     // Relaxed: of the round that the caller has waited for, or of a later one.
     IS_INCOMPLETE.load(Ordering::Relaxed)
 }
 
 /// True if a barrier is answered. Numbers wrap.
-pub(super) fn is_done(number: u32) -> bool {
+pub(crate) fn is_done(number: u32) -> bool {
     // Acquire pairs with the Release in `full`: the callbacks have run. [B2]
     DONE.load(Ordering::Acquire).wrapping_sub(number) < 1 << 31
 }
 
 /// Seals everything, and starts a grace period for it.
-pub(super) fn begin(driving: &Driving) {
-    let _ = seal(driving);
+pub(crate) fn begin(driver_role: &Driver) {
+    let _ = seal(driver_role);
     start();
 }
 
@@ -100,7 +100,7 @@ fn start() {
 }
 
 /// Advances a grace period, or starts another one if something is sealed.
-pub(super) fn advance() {
+pub(crate) fn advance() {
     // Relaxed: only the driver writes it.
     let polled = Cookie::from_bits(POLLED.load(Ordering::Relaxed));
     if !polled.has_passed() {
@@ -111,7 +111,7 @@ pub(super) fn advance() {
 }
 
 /// Seals everything. False where a slot was not reached: it is tried again after the age bound.
-fn seal(_: &Driving) -> bool {
+fn seal(_: &Driver) -> bool {
     // Relaxed, here and below: written by the driver; statistics.
     let unreached_ms = UNREACHED_MS.swap(0, Ordering::Relaxed);
     let unreached = (unreached_ms != 0).then_some(unreached_ms);
@@ -132,10 +132,10 @@ fn seal(_: &Driving) -> bool {
 }
 
 /// Reclaims what is ready; true if something was.
-pub(super) fn reclaim(driving: &Driving) -> bool {
+pub(crate) fn reclaim(driver_role: &Driver) -> bool {
     // Read first: what passes later may not be reclaimed below.
     let have_passed = SEALED.each_ref().map(Deferred::has_passed);
-    let mut any = driver::run_calls(driving);
+    let mut any = driver::run_calls(driver_role);
     any |= channel::free_ready();
     for sink in sink::sinks() {
         any |= sink.reclaim();
@@ -149,12 +149,12 @@ pub(super) fn reclaim(driving: &Driving) -> bool {
 }
 
 /// A whole round: reclaims everything that was deferred before. Waits for readers.
-pub(super) fn full(driving: &Driving, is_urgent: bool) {
+pub(crate) fn full(driver_role: &Driver, is_urgent: bool) {
     // SeqCst pairs with `barrier`. [B2]
     let wanted = WANTED.load(Ordering::SeqCst);
-    let is_complete = seal(driving);
-    wait(driving, is_urgent);
-    reclaim(driving);
+    let is_complete = seal(driver_role);
+    wait(driver_role, is_urgent);
+    reclaim(driver_role);
     SHEAVES.refill();
     // Relaxed: published by the Release below.
     IS_INCOMPLETE.store(!is_complete, Ordering::Relaxed);
@@ -165,23 +165,23 @@ pub(super) fn full(driving: &Driving, is_urgent: bool) {
 }
 
 /// Reclaims what is sealed, after a grace period if nothing is ready.
-pub(super) fn ready(driving: &Driving) {
-    if !reclaim(driving) {
-        wait(driving, false);
-        reclaim(driving);
+pub(crate) fn ready(driver_role: &Driver) {
+    if !reclaim(driver_role) {
+        wait(driver_role, false);
+        reclaim(driver_role);
     }
 }
 
 /// Waits until everything that is sealed now has passed. The driver is not a reader. What passes
 /// with the grace period that is under way is reclaimed before the wait for the next one.
-fn wait(driving: &Driving, is_urgent: bool) {
+fn wait(driver_role: &Driver, is_urgent: bool) {
     // Relaxed: statistics.
     ASKED.fetch_add(1, Ordering::Relaxed);
     let cookie = Cookie::get();
     let before = Cookie::from_bits(cookie.to_bits() - 1);
     if !before.has_passed() {
         wait_for_one(before, is_urgent);
-        reclaim(driving);
+        reclaim(driver_role);
     }
     wait_for_one(cookie, is_urgent);
 }
@@ -193,8 +193,8 @@ fn wait_for_one(cookie: Cookie, is_urgent: bool) {
 }
 
 /// Reclaims what is ready, in a thread that has deferred too much; runs no callbacks.
-pub(super) fn help() {
-    let Some(_driving) = driver::try_drive() else { return };
+pub(crate) fn help() {
+    let Some(_driver) = driver::try_become_driver() else { return };
     channel::free_ready();
     for sink in sink::sinks() {
         sink.reclaim();
@@ -202,7 +202,7 @@ pub(super) fn help() {
 }
 
 /// When the oldest pending object was deferred, in ms of the clock.
-pub(super) fn oldest_ms() -> Option<u64> {
+pub(crate) fn oldest_ms() -> Option<u64> {
     let sealed = SEALED.iter().map(|sealed| &sealed.since_ms).chain([&UNREACHED_MS]);
     // Relaxed: statistics.
     let sealed = sealed.map(|since_ms| since_ms.load(Ordering::Relaxed)).filter(|ms| *ms != 0);

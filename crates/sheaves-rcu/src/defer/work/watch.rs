@@ -11,14 +11,14 @@ use sheaves_sys::{clock, probe, report};
 use crate::grace::stall;
 
 /// How often a thread that waits for callbacks checks for a stalled one.
-pub(super) const LOOK_NS: u64 = 100_000_000;
+pub(crate) const CHECK_NS: u64 = 100_000_000;
 
 /// The most workers: a shard of calls has one.
-pub(super) const WORKERS_MAX: usize = 16;
+pub(crate) const WORKERS_MAX: usize = 16;
 
 /// Indexes of the runners: the driver, and the first worker.
-pub(super) const DRIVER: usize = 0;
-pub(super) const WORKERS: usize = 1;
+pub(crate) const DRIVER: usize = 0;
+pub(crate) const WORKERS: usize = 1;
 
 /// What one thread runs; on its own cache lines.
 #[repr(align(128))]
@@ -45,7 +45,7 @@ static RUNNERS: [Runner; WORKERS + WORKERS_MAX] = [const {
 
 /// Notes that a callback begins. For the runner, like [`end`].
 #[inline]
-pub(super) fn begin(runner: usize, function: usize) {
+pub(crate) fn begin(runner: usize, function: usize) {
     let Runner { running, calls, .. } = &RUNNERS[runner];
     // Relaxed, all: only the runner writes them; a check needs no order.
     calls.store(calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -53,23 +53,23 @@ pub(super) fn begin(runner: usize, function: usize) {
 }
 
 /// Notes that nothing runs.
-pub(super) fn end(runner: usize) {
+pub(crate) fn end(runner: usize) {
     // Relaxed: as in `begin`.
     RUNNERS[runner].running.store(0, Ordering::Relaxed);
 }
 
-pub(super) fn calls() -> u64 {
+pub(crate) fn calls() -> u64 {
     // Relaxed: statistics.
     RUNNERS.iter().map(|runner| runner.calls.load(Ordering::Relaxed)).sum()
 }
 
-/// Checks whether a callback has been running for too long.
-pub(super) fn look() {
-    RUNNERS.iter().for_each(Runner::look);
+/// Reports callbacks that have been running for too long.
+pub(crate) fn report_stalled() {
+    RUNNERS.iter().for_each(Runner::report_stalled);
 }
 
 impl Runner {
-    fn look(&self) {
+    fn report_stalled(&self) {
         // Relaxed, here and below: hints for a report; nothing is published through them.
         let function = self.running.load(Ordering::Relaxed);
         if function == 0 {

@@ -20,7 +20,7 @@ use crate::grace::expedite::Urgency;
 use crate::grace::period::{self, GENERATIONS};
 
 /// A future on the list, or about to be.
-pub(super) struct Node {
+pub(crate) struct Node {
     links: Links,
     /// The number of the grace period.
     number: u64,
@@ -29,7 +29,7 @@ pub(super) struct Node {
 
 impl Node {
     /// A node that is not on the list.
-    pub(super) const fn of(number: u64) -> Node {
+    pub(crate) const fn of(number: u64) -> Node {
         Node { links: Links::NONE, number, waker: None }
     }
 }
@@ -66,7 +66,7 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 ///
 /// # Safety
 /// The node is valid and stays at its address until [`take_off`], and is used here only.
-pub(super) unsafe fn put_on(node: *mut Node, waker: Waker) {
+pub(crate) unsafe fn put_on(node: *mut Node, waker: Waker) {
     let mut list = list();
     // SAFETY: the same contract.
     unsafe { list.link(node) };
@@ -80,7 +80,7 @@ pub(super) unsafe fn put_on(node: *mut Node, waker: Waker) {
 ///
 /// # Safety
 /// The node is valid, and used here only.
-pub(super) unsafe fn take_off(node: *mut Node) {
+pub(crate) unsafe fn take_off(node: *mut Node) {
     let mut list = list();
     // SAFETY: the same contract.
     unsafe { list.unlink(node) };
@@ -184,7 +184,7 @@ fn wake(is_so: impl Fn(u64) -> bool) {
 }
 
 /// The lowest number that a future waits for. For the library's thread.
-pub(super) fn lowest() -> Option<u64> {
+pub(crate) fn lowest() -> Option<u64> {
     // SeqCst: after the library's thread has stored that it ends, see `reclaimer`. [B4]
     if COUNT.load(Ordering::SeqCst) == 0 {
         return None;
@@ -194,7 +194,7 @@ pub(super) fn lowest() -> Option<u64> {
 
 /// Waits for the next grace period that a future waits for, and wakes the futures that are ready.
 /// True if there were any.
-pub(super) fn serve() -> bool {
+pub(crate) fn serve() -> bool {
     let Some(number) = lowest() else { return false };
     // One grace period at a time: a future of an earlier one may be added meanwhile.
     period::wait_for(number.min(GENERATIONS.completed() + 1), Urgency::Normal);

@@ -2,10 +2,10 @@
 //!
 //! | `ARMED` | meaning | transitions |
 //! |---|---|---|
-//! | 0 | nothing was deferred since everything was last sealed | -> the time, by [`super::arm`] |
+//! | 0 | nothing was deferred since everything was last sealed | -> the time, by [`arm`] |
 //! | ms of the clock | when something was first deferred since | -> 0, by a thread that seals |
 //!
-//! A thread that seals disarms *before* it looks for what is deferred. A thread whose push it does
+//! A thread that seals disarms *before* it collects what is deferred. A thread whose push it does
 //! not find arms after that push, and reads 0. Between the two is the drain, which is a fence in
 //! every thread, or an exchange of the very word that was pushed to. [A1]
 
@@ -36,13 +36,13 @@ static ARMED: AtomicU64 = AtomicU64::new(0);
 
 /// True if the bound on the age is armed.
 #[inline]
-pub(super) fn is_armed() -> bool {
+pub(crate) fn is_armed() -> bool {
     // Relaxed: the sealer's fence orders it after what the caller has deferred. [A1]
     ARMED.load(Ordering::Relaxed) != 0
 }
 
 /// Arms the bound on the age; false if another thread did.
-pub(super) fn arm() -> bool {
+pub(crate) fn arm() -> bool {
     let now = clock::coarse_ms().max(1);
     // SeqCst: before the check whether the reclaimer sleeps, see `reclaimer`. Relaxed on failure:
     // another thread has armed it, and does the rest.
@@ -50,20 +50,20 @@ pub(super) fn arm() -> bool {
 }
 
 /// Since when something is deferred and not sealed, in ms of the clock.
-pub(super) fn armed_ms() -> Option<u64> {
+pub(crate) fn armed_ms() -> Option<u64> {
     // SeqCst: after the load of the bell, see `reclaimer`.
     let armed = ARMED.load(Ordering::SeqCst);
     (armed != 0).then_some(armed)
 }
 
 /// For how long something has been deferred and not sealed.
-pub(super) fn age_ms() -> Option<u64> {
+pub(crate) fn age_ms() -> Option<u64> {
     armed_ms().map(|armed| clock::coarse_ms().saturating_sub(armed))
 }
 
 /// To be called before everything is sealed. Returns what [`armed_ms`] did before.
-pub(super) fn disarm() -> Option<u64> {
-    // SeqCst, both: before the look for what is deferred. [A1]
+pub(crate) fn disarm() -> Option<u64> {
+    // SeqCst, both: before the search for what is deferred. [A1]
     let armed = ARMED.swap(0, Ordering::SeqCst);
     fence(Ordering::SeqCst);
     (armed != 0).then_some(armed)
@@ -81,7 +81,7 @@ pub fn pressure() -> Pressure {
     }
 }
 
-/// Counts what was sealed. May be called under locks; [`super::after_seal`] follows without them.
+/// Counts what was sealed. May be called under locks; `after_seal` follows without them.
 pub fn note_sealed(objects: usize, bytes: usize) {
     // Relaxed, both: counts.
     OBJECTS.fetch_add(objects as i64, Ordering::Relaxed);
@@ -96,7 +96,7 @@ pub fn note_reclaimed(objects: usize, bytes: usize) {
 }
 
 /// What is sealed and not reclaimed: objects and bytes.
-pub(super) fn sealed() -> [u64; 2] {
+pub(crate) fn sealed() -> [u64; 2] {
     // Relaxed, both: statistics.
     let counts = [&OBJECTS, &BYTES].map(|count| count.load(Ordering::Relaxed));
     counts.map(|count| u64::try_from(count).unwrap_or(0))

@@ -36,7 +36,7 @@ struct Extent {
     used: u32,
 }
 
-pub(super) struct State {
+pub(crate) struct State {
     /// Extents with a free sheaf.
     first: *mut Extent,
     /// Extents without a sheaf in use.
@@ -48,11 +48,11 @@ pub(super) struct State {
 // SAFETY: extents are used under the lock only.
 unsafe impl Send for State {}
 
-pub(super) struct Extents {
-    pub(super) state: Lock<State>,
+pub(crate) struct Extents {
+    pub(crate) state: Lock<State>,
 }
 
-pub(super) static SHEAVES: Extents = Extents::new();
+pub(crate) static SHEAVES: Extents = Extents::new();
 
 const _: () = assert!(Sheaf::BYTES >= size_of::<Extent>());
 
@@ -63,9 +63,9 @@ impl Extents {
     }
 
     /// A sheaf with arbitrary contents; `None` if memory is out.
-    pub(super) fn take(&self) -> Option<Sheaf> {
+    pub(crate) fn take(&self) -> Option<Sheaf> {
         #[cfg(feature = "faults")]
-        if super::faults::FAULTS.fails() {
+        if crate::defer::faults::FAULTS.fails() {
             return None;
         }
         let mut state = self.state.lock();
@@ -88,7 +88,7 @@ impl Extents {
     ///
     /// # Safety
     /// It came from [`Extents::take`] of this value, and is not used any more.
-    pub(super) unsafe fn give(&self, sheaf: Sheaf) {
+    pub(crate) unsafe fn give(&self, sheaf: Sheaf) {
         let address = sheaf.address() & !(EXTENT_BYTES - 1);
         let mut state = self.state.lock();
         // SAFETY: the extent of a sheaf that was in use, used under the lock only.
@@ -117,7 +117,7 @@ impl Extents {
     }
 
     /// Maps a spare extent if there is none.
-    pub(super) fn refill(&self) {
+    pub(crate) fn refill(&self) {
         if self.state.lock().spare == 0 {
             let _ = self.add();
         }
@@ -140,7 +140,7 @@ impl Extents {
     }
 
     /// Bytes of address space. For statistics.
-    pub(super) fn mapped_bytes(&self) -> usize {
+    pub(crate) fn mapped_bytes(&self) -> usize {
         self.state.lock().mapped * EXTENT_BYTES
     }
 }
@@ -197,5 +197,5 @@ impl State {
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/extents.rs"]
+#[path = "../../../tests/unit/extents.rs"]
 mod tests;

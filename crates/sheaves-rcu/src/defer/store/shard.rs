@@ -20,9 +20,9 @@ use super::queue::{Open, Queue, STATE_ENTRIES, Sealed};
 use crate::grace::cookie::Cookie;
 
 /// The entry below the first one that is deferred. In a sealed sheaf it holds the bytes.
-pub(super) const SENTINEL: usize = STATE_ENTRIES;
+pub(crate) const SENTINEL: usize = STATE_ENTRIES;
 /// Entries that fit into a sheaf.
-pub(super) const CAPACITY: usize = Sheaf::OBJECTS_MAX - SENTINEL;
+pub(crate) const CAPACITY: usize = Sheaf::OBJECTS_MAX - SENTINEL;
 /// Entries that have this many bytes together are sealed, and their grace period is started.
 const SEAL_BYTES: usize = 1 << 20;
 const SHEAVES_SEARCHED: usize = 64;
@@ -30,7 +30,7 @@ const SHEAVES_SEARCHED: usize = 64;
 const _: () = assert!(CAPACITY == 124);
 
 /// Protected by a shard's lock.
-pub(super) struct Waiting {
+pub(crate) struct Waiting {
     /// The sheaf that is not sealed, and its bytes.
     open: Open,
     bytes: usize,
@@ -42,34 +42,34 @@ pub(super) struct Waiting {
 
 /// On cache lines of its own.
 #[repr(align(128))]
-pub(super) struct Shard {
-    pub(super) waiting: Lock<Waiting>,
+pub(crate) struct Shard {
+    pub(crate) waiting: Lock<Waiting>,
     /// Entries and linked heads, their bytes, and the linked heads alone; change under the lock.
-    pub(super) objects: AtomicUsize,
-    pub(super) bytes: AtomicUsize,
-    pub(super) linked: AtomicUsize,
+    pub(crate) objects: AtomicUsize,
+    pub(crate) bytes: AtomicUsize,
+    pub(crate) linked: AtomicUsize,
     /// Number of sealed entries after which a grace period is started.
     start_after: usize,
 }
 
 /// A batch that was sealed.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Batch {
-    pub(super) cookie: Cookie,
+pub(crate) struct Batch {
+    pub(crate) cookie: Cookie,
     /// It is time for a grace period.
-    pub(super) is_due: bool,
+    pub(crate) is_due: bool,
 }
 
 /// What a push has done.
 #[derive(Debug)]
-pub(super) struct Pushed {
+pub(crate) struct Pushed {
     /// The entry is the first one of the open sheaf.
-    pub(super) is_first: bool,
-    pub(super) sealed: Option<Batch>,
+    pub(crate) is_first: bool,
+    pub(crate) sealed: Option<Batch>,
 }
 
 impl Shard {
-    pub(super) const fn new(start_after: usize) -> Shard {
+    pub(crate) const fn new(start_after: usize) -> Shard {
         let waiting = Waiting {
             open: Open::NONE,
             bytes: 0,
@@ -87,7 +87,7 @@ impl Shard {
     }
 
     /// Adds an entry to the open sheaf. `None` if memory for a sheaf is out.
-    pub(super) fn push(&self, entry: usize, bytes: usize) -> Option<Pushed> {
+    pub(crate) fn push(&self, entry: usize, bytes: usize) -> Option<Pushed> {
         let mut waiting = self.waiting.lock();
         if !waiting.open.cursor().is_sheaf() {
             // This may need a system call, so it is not done under the lock.
@@ -114,7 +114,7 @@ impl Shard {
     }
 
     /// Defers an object by its claimed head, where memory is out.
-    pub(super) fn link(&self, head: *mut Head, bytes: usize) -> Batch {
+    pub(crate) fn link(&self, head: *mut Head, bytes: usize) -> Batch {
         let mut waiting = self.waiting.lock();
         // SAFETY: valid, claimed, and on no list.
         let (cookie, heads, all_bytes) = unsafe { waiting.heads.push(head, bytes) };
@@ -127,7 +127,7 @@ impl Shard {
     }
 
     /// Seals a sheaf that the caller owns, whose entries, of `each` bytes, were not counted here.
-    pub(super) fn seal_taken(&self, waiting: &mut Waiting, cursor: Cursor, each: usize) -> Batch {
+    pub(crate) fn seal_taken(&self, waiting: &mut Waiting, cursor: Cursor, each: usize) -> Batch {
         let bytes = cursor.fill() * each;
         self.add(cursor.fill(), bytes);
         pressure::note_sealed(cursor.fill(), bytes);
@@ -135,7 +135,7 @@ impl Shard {
     }
 
     /// Seals the open sheaf, if there is one.
-    pub(super) fn seal_open(&self, waiting: &mut Waiting) -> Option<Batch> {
+    pub(crate) fn seal_open(&self, waiting: &mut Waiting) -> Option<Batch> {
         pressure::note_sealed(waiting.open.cursor().fill(), waiting.open_bytes());
         self.append_open(waiting)
     }
@@ -161,7 +161,7 @@ impl Shard {
 
     /// Reclaims everything whose cookie has passed; true if there was something. For one thread at
     /// a time.
-    pub(super) fn reclaim(&self, entry: impl Fn(usize), head: impl Fn(*mut Head)) -> bool {
+    pub(crate) fn reclaim(&self, entry: impl Fn(usize), head: impl Fn(*mut Head)) -> bool {
         let mut any = false;
         while let Some(sheaf) = self.ready() {
             // SAFETY: at the front, and only this thread reclaims.
@@ -208,7 +208,7 @@ impl Shard {
     }
 
     /// True if there is something whose cookie has passed.
-    pub(super) fn has_ready(&self) -> bool {
+    pub(crate) fn has_ready(&self) -> bool {
         self.ready().is_some() || self.waiting.lock().heads.has_ready()
     }
 
@@ -228,7 +228,7 @@ impl Shard {
     }
 
     /// True if this entry is in a sheaf; searches only [`SHEAVES_SEARCHED`] sealed ones.
-    pub(super) fn has(&self, entry: usize) -> bool {
+    pub(crate) fn has(&self, entry: usize) -> bool {
         let waiting = self.waiting.lock();
         // SAFETY: the lock keeps the sheaf here; the only reference to these entries.
         let open = unsafe { waiting.open.cursor().objects() }.iter().copied();
@@ -244,7 +244,7 @@ impl Waiting {
 }
 
 /// Makes a sheaf that the caller owns an empty one.
-pub(super) fn format(sheaf: Sheaf) -> Cursor {
+pub(crate) fn format(sheaf: Sheaf) -> Cursor {
     // SAFETY: the caller owns it.
     unsafe { sheaf.format(CAPACITY) }
 }

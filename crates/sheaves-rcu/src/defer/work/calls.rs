@@ -27,28 +27,29 @@ use sheaves_sys::lock::Held;
 use sheaves_sys::membarrier::Reach;
 use sheaves_sys::{report, tsan};
 
-use super::extents::SHEAVES;
-use super::head::{Call, Head};
-use super::shard::{self, Batch, CAPACITY, SENTINEL, Shard, Waiting};
 use super::sink::Pending;
-use super::{emergency, watch};
+use super::watch;
+use crate::defer::store::emergency;
+use crate::defer::store::extents::SHEAVES;
+use crate::defer::store::head::{Call, Head};
+use crate::defer::store::shard::{self, Batch, CAPACITY, SENTINEL, Shard, Waiting};
 use crate::reader::guard::raw::SEQUENCE;
 use crate::reader::section;
 
 /// The word of each slot that holds its sheaf.
-pub(super) const WORD: Word = Region::CALLS.word(0);
+pub(crate) const WORD: Word = Region::CALLS.word(0);
 /// After this many sealed callbacks of a shard a grace period is started and the driver woken.
 const START_CALLS: usize = 2000 / CAPACITY * CAPACITY;
 /// The bytes that one callback counts for: its head. The size of its object is not known.
-pub(super) const CALL_BYTES: usize = size_of::<Head>();
+pub(crate) const CALL_BYTES: usize = size_of::<Head>();
 /// Number of shards, over which slots are distributed.
 const SHARDS: usize = watch::WORKERS_MAX;
 
-pub(super) static ALL: [Shard; SHARDS] = [const { Shard::new(START_CALLS) }; SHARDS];
+pub(crate) static ALL: [Shard; SHARDS] = [const { Shard::new(START_CALLS) }; SHARDS];
 
 /// Replaces the full sheaf by an empty one with the head in it, and seals the full one; links the
 /// head if memory is out. Continues if another thread has changed the slot.
-pub(super) fn exchange(head: *mut Head) -> ControlFlow<Option<Batch>> {
+pub(crate) fn exchange(head: *mut Head) -> ControlFlow<Option<Batch>> {
     let before = load(WORD);
     if before == Cursor::BOOTSTRAP || !before.is_full() {
         return Continue(());
@@ -93,12 +94,12 @@ fn here() -> usize {
 }
 
 /// Defers a claimed head by linking it. It needs no memory.
-pub(super) fn link(head: *mut Head) -> Batch {
+pub(crate) fn link(head: *mut Head) -> Batch {
     ALL[here()].link(head, CALL_BYTES)
 }
 
 /// Seals the sheaves of all slots. Starts no grace period. False where a slot was not reached.
-pub(super) fn seal_all() -> bool {
+pub(crate) fn seal_all() -> bool {
     // All locks: what is pushed meanwhile cannot get into a queue before what is taken here.
     let mut held: [Held<'_, Waiting>; SHARDS] = core::array::from_fn(|at| ALL[at].waiting.lock());
     let (taken, is_complete) = slots::take(&[WORD], Reach::Interrupts);
@@ -110,13 +111,13 @@ pub(super) fn seal_all() -> bool {
 }
 
 /// True if every `step`-th shard from `first` on has something to run.
-pub(super) fn has_ready(first: usize, step: usize) -> bool {
+pub(crate) fn has_ready(first: usize, step: usize) -> bool {
     ALL.iter().skip(first).step_by(step).any(Shard::has_ready)
 }
 
 /// Runs what is ready in every `step`-th shard from `first` on; true if something was. `runner`:
 /// see `watch`.
-pub(super) fn run_ready(runner: usize, first: usize, step: usize) -> bool {
+pub(crate) fn run_ready(runner: usize, first: usize, step: usize) -> bool {
     let run_shard = |shard: &Shard| {
         shard.reclaim(
             |entry| run(runner, with_exposed_provenance_mut(entry)),
@@ -143,14 +144,14 @@ fn run(runner: usize, head: *mut Head) {
 }
 
 /// Aborts the process if a callback has left a read section open.
-pub(super) fn refuse_open_section() {
+pub(crate) fn refuse_open_section() {
     if section::is_reading() {
         report::die(format_args!("rcu: a deferred call has left a read section open"));
     }
 }
 
 /// What is pending, including callbacks without a cookie; and how much of it is linked.
-pub(super) fn pending() -> (Pending, Pending) {
+pub(crate) fn pending() -> (Pending, Pending) {
     let mut calls = 0;
     slots::observe(&[WORD], &mut |_, _, cursor| {
         calls += cursor.index() - SENTINEL;

@@ -7,9 +7,9 @@ use sheaves_sys::report;
 
 /// A callback: gets the head that was deferred.
 ///
-/// Runs where [`super`] says, never inside a read section. It may allocate, free, read, defer again
-/// (the same head, too), and wait for readers. A callback that leaves a read section open or
-/// unwinds aborts the process.
+/// Runs where [`mod@crate::defer`] says, never inside a read section. It may allocate, free, read,
+/// defer again (the same head, too), and wait for readers. A callback that leaves a read section
+/// open or unwinds aborts the process.
 pub type Call = unsafe extern "C" fn(*mut Head);
 
 /// The upper bits of [`Head::call`] in a queued head. Code addresses are below 2^48.
@@ -27,7 +27,7 @@ const ADDRESS: usize = (1 << 48) - 1;
 #[derive(Debug, Default)]
 pub struct Head {
     /// The next head of a list. Used by the owner of the list.
-    pub(super) next: AtomicPtr<Head>,
+    pub(crate) next: AtomicPtr<Head>,
     call: AtomicUsize,
 }
 
@@ -43,7 +43,7 @@ impl Head {
     /// Marks the head as queued. False, with a report, if it is queued already. An incorrect
     /// program that queues one head in two threads at the same moment may succeed in both.
     #[inline]
-    pub(super) fn claim(&self, value: usize) -> bool {
+    pub(crate) fn claim(&self, value: usize) -> bool {
         // Relaxed, all of this type: the thread that defers owns the head, and the sheaf orders its
         // way to the thread that runs the callback.
         if self.call.load(Ordering::Relaxed) & !ADDRESS == QUEUED {
@@ -63,7 +63,7 @@ impl Head {
     }
 
     /// Makes the head idle. Returns what it was claimed with; `None`, with a report, if it was not.
-    pub(super) fn finish(&self) -> Option<usize> {
+    pub(crate) fn finish(&self) -> Option<usize> {
         // Relaxed, both: as in `claim`.
         let value = self.call.load(Ordering::Relaxed);
         if value & !ADDRESS != QUEUED {
@@ -78,5 +78,5 @@ impl Head {
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/head.rs"]
+#[path = "../../../tests/unit/head.rs"]
 mod tests;

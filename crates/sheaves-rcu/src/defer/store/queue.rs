@@ -94,7 +94,7 @@ impl Sealed {
     ///
     /// # Safety
     /// The sheaf is at the front of its queue, and only the caller takes its entries.
-    pub(super) unsafe fn take(self) -> Option<usize> {
+    pub(crate) unsafe fn take(self) -> Option<usize> {
         let entry = self.left().next()?;
         // Relaxed, both: only the caller writes it; others read it as a hint.
         let indexes = self.entry(2).load(Ordering::Relaxed);
@@ -103,7 +103,7 @@ impl Sealed {
     }
 
     /// The entries that are not taken yet.
-    pub(super) fn left(self) -> impl Iterator<Item = usize> {
+    pub(crate) fn left(self) -> impl Iterator<Item = usize> {
         // Relaxed: written before the sheaf was sealed.
         (self.index(0)..self.index(2)).map(move |index| self.entry(index).load(Ordering::Relaxed))
     }
@@ -131,7 +131,7 @@ impl Sealed {
         unsafe { self.sheaf().set_link(number) };
     }
 
-    pub(super) fn entry(&self, index: usize) -> &AtomicUsize {
+    pub(crate) fn entry(&self, index: usize) -> &AtomicUsize {
         // SAFETY: an entry of a sealed sheaf: mapped while it is in the queue; access is atomic.
         unsafe { &*with_exposed_provenance::<AtomicUsize>(self.0.get() + index * 8) }
     }
@@ -202,5 +202,5 @@ impl Queue {
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/queue.rs"]
+#[path = "../../../tests/unit/queue.rs"]
 mod tests;

@@ -25,7 +25,7 @@ use sheaves_sys::topology::{Affinity, possible_cpus};
 use sheaves_sys::{fork, futex, tls};
 
 use super::calls;
-use super::watch::{self, LOOK_NS, WORKERS_MAX};
+use super::watch::{self, CHECK_NS, WORKERS_MAX};
 
 /// Held by the driver.
 static DRIVER: Word = Word::new();
@@ -33,46 +33,46 @@ static DRIVER: Word = Word::new();
 static THREAD: AtomicUsize = AtomicUsize::new(0);
 
 /// The calling thread is the driver while this exists.
-#[must_use = "the thread drives as long as this exists"]
-pub(super) struct Driving(());
+#[must_use = "the thread is the driver as long as this exists"]
+pub(crate) struct Driver(());
 
-impl Driving {
+impl Driver {
     /// For the thread that has taken [`DRIVER`].
-    fn begin() -> Driving {
+    fn begin() -> Driver {
         // Relaxed: a thread that finds its own pointer here has stored it itself.
         THREAD.store(tls::thread_pointer(), Ordering::Relaxed);
-        Driving(())
+        Driver(())
     }
 }
 
 /// Makes the calling thread the driver if there is none. Never waits.
-pub(super) fn try_drive() -> Option<Driving> {
-    DRIVER.try_acquire().then(Driving::begin)
+pub(crate) fn try_become_driver() -> Option<Driver> {
+    DRIVER.try_acquire().then(Driver::begin)
 }
 
 /// Makes the calling thread the driver, after the current one. Not for the driver itself.
-pub(super) fn drive() -> Driving {
+pub(crate) fn become_driver() -> Driver {
     fork::run_pending_handlers();
     DRIVER.acquire(|word, value| {
-        futex::wait_for(word, value, LOOK_NS);
-        watch::look();
+        futex::wait_for(word, value, CHECK_NS);
+        watch::report_stalled();
     });
-    Driving::begin()
+    Driver::begin()
 }
 
 /// True if the calling thread is the driver or a worker: it is inside something that was deferred.
-pub(super) fn is_driving() -> bool {
+pub(crate) fn is_inside_call() -> bool {
     is_driver() || is_worker()
 }
 
 fn is_driver() -> bool {
-    // Relaxed: see `Driving::begin`.
+    // Relaxed: see `Driver::begin`.
     THREAD.load(Ordering::Relaxed) == tls::thread_pointer()
 }
 
-impl Drop for Driving {
+impl Drop for Driver {
     fn drop(&mut self) {
-        // Relaxed: see `Driving::begin`.
+        // Relaxed: see `Driver::begin`.
         THREAD.store(0, Ordering::Relaxed);
         // SAFETY: taken by this thread, or by a worker on its behalf, see `restart_in_child`.
         unsafe { DRIVER.release() };
@@ -99,7 +99,7 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 static NUMBERED: AtomicUsize = AtomicUsize::new(0);
 
 /// Starts the workers if they do not exist, by `spawn`. For the reclaimer.
-pub(super) fn start_workers(spawn: impl Fn() -> bool) {
+pub(crate) fn start_workers(spawn: impl Fn() -> bool) {
     // Relaxed, here and below: only the reclaimer writes these; a new thread sees what came before.
     if COUNT.load(Ordering::Relaxed) != 0 {
         return;
@@ -119,8 +119,8 @@ pub(super) fn start_workers(spawn: impl Fn() -> bool) {
     COUNT.store(started, Ordering::Relaxed);
 }
 
-/// Ends the workers, and waits until they have ended. For the reclaimer, which does not drive.
-pub(super) fn stop_workers() {
+/// Ends the workers, and waits until they have ended. For the reclaimer, which is not the driver.
+pub(crate) fn stop_workers() {
     // Relaxed, here and below: as in `start_workers`.
     let count = COUNT.swap(0, Ordering::Relaxed);
     for worker in &WORKERS[..count] {
@@ -136,7 +136,7 @@ pub(super) fn stop_workers() {
 
 /// Runs the callbacks that are ready, in the workers of their shards if there are any; true if
 /// there was one.
-pub(super) fn run_calls(_: &Driving) -> bool {
+pub(crate) fn run_calls(_: &Driver) -> bool {
     // Relaxed: only the reclaimer changes it. Another driver reads some of them, or none.
     let count = COUNT.load(Ordering::Relaxed);
     if count == 0 {
@@ -154,16 +154,16 @@ pub(super) fn run_calls(_: &Driving) -> bool {
     for worker in &WORKERS[..count] {
         // Acquire pairs with the Release in `work`: the callbacks have run. [K2]
         while worker.state.load(Ordering::Acquire) == WORKING {
-            futex::wait_for(&worker.state, WORKING, LOOK_NS);
-            watch::look();
+            futex::wait_for(&worker.state, WORKING, CHECK_NS);
+            watch::report_stalled();
         }
     }
     any
 }
 
 /// True if the calling thread is a worker.
-pub(super) fn is_worker() -> bool {
-    // Relaxed: see `Driving::begin`.
+pub(crate) fn is_worker() -> bool {
+    // Relaxed: see `Driver::begin`.
     let is_own = |worker: &Worker| worker.thread.load(Ordering::Relaxed) == tls::thread_pointer();
     // Relaxed: most programs have none.
     COUNT.load(Ordering::Relaxed) != 0 && WORKERS.iter().any(is_own)
@@ -171,7 +171,7 @@ pub(super) fn is_worker() -> bool {
 
 /// The body of a worker. It returns when it is to end, and true if its callback has forked, in the
 /// child, at the end of its share.
-pub(super) fn work() -> bool {
+pub(crate) fn work() -> bool {
     // Relaxed, both: numbers.
     let number = NUMBERED.fetch_add(1, Ordering::Relaxed);
     let worker = &WORKERS[number];
@@ -203,7 +203,7 @@ pub(super) fn work() -> bool {
             }
             // A callback has forked, and this is the child.
             _ => {
-                drop(Driving(()));
+                drop(Driver(()));
                 return true;
             }
         }
@@ -211,7 +211,7 @@ pub(super) fn work() -> bool {
 }
 
 /// In the child of a fork: see the module documentation. True if the calling thread was a worker.
-pub(super) fn restart_in_child() -> bool {
+pub(crate) fn restart_in_child() -> bool {
     let was_worker = is_worker();
     for worker in &WORKERS {
         // Relaxed, both: the child has one thread.
@@ -219,8 +219,8 @@ pub(super) fn restart_in_child() -> bool {
         worker.thread.store(0, Ordering::Relaxed);
     }
     COUNT.store(0, Ordering::Relaxed);
-    let drives = was_worker || is_driver();
-    THREAD.store(if drives { tls::thread_pointer() } else { 0 }, Ordering::Relaxed);
-    DRIVER.restart_in_child(drives);
+    let is_driver = was_worker || self::is_driver();
+    THREAD.store(if is_driver { tls::thread_pointer() } else { 0 }, Ordering::Relaxed);
+    DRIVER.restart_in_child(is_driver);
     was_worker
 }

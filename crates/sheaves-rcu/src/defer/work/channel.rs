@@ -10,9 +10,9 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use sheaves_percpu::internal::current_slot;
 use sheaves_sys::report;
 
-use super::head::Head;
-use super::shard::{CAPACITY, Shard};
 use super::{sink, watch};
+use crate::defer::store::head::Head;
+use crate::defer::store::shard::{CAPACITY, Shard};
 
 /// Number of shards of a channel, over which slots are distributed.
 const SHARDS: usize = 4;
@@ -57,8 +57,9 @@ impl core::fmt::Debug for Channel {
 impl Channel {
     /// A channel whose objects are freed by `free`.
     ///
-    /// `free` runs where deferred callbacks run (see [`super`]). Under [`super::Pressure::Hard`] it
-    /// also runs in threads that defer through a channel, maybe inside a read section.
+    /// `free` runs where deferred callbacks run (see [`mod@crate::defer`]). Where more is pending
+    /// than `SHEAVES_RCU_HARD_BYTES`, it also runs in threads that defer through a channel, maybe
+    /// inside a read section.
     pub const fn new(name: &'static str, free: unsafe fn(*mut u8)) -> Channel {
         Channel {
             name,
@@ -76,7 +77,7 @@ impl Channel {
     }
 
     /// The shard of the calling thread's slot. Adds the channel to the list if it is new.
-    pub(super) fn here(&'static self) -> &'static Shard {
+    pub(crate) fn here(&'static self) -> &'static Shard {
         self.make_known();
         &self.shards[usize::try_from(current_slot()).unwrap_or(0) % SHARDS]
     }
@@ -99,7 +100,7 @@ impl Channel {
     }
 
     /// With debug assertions: true, with a report, if the object is deferred already.
-    pub(super) fn is_twice(&self, pointer: *mut u8) -> bool {
+    pub(crate) fn is_twice(&self, pointer: *mut u8) -> bool {
         let is_twice =
             cfg!(debug_assertions) && self.shards.iter().any(|shard| shard.has(pointer.addr()));
         if is_twice {
@@ -117,7 +118,7 @@ impl Channel {
         self.free_unwatched(with_exposed_provenance_mut(address));
     }
 
-    pub(super) fn free_unwatched(&self, object: *mut u8) {
+    pub(crate) fn free_unwatched(&self, object: *mut u8) {
         // SAFETY: a grace period has passed; the rest is the contract of `free_later`.
         unsafe { (self.free)(object) };
     }
@@ -143,19 +144,19 @@ fn all() -> impl Iterator<Item = &'static Channel> {
     })
 }
 
-pub(super) fn shards() -> impl Iterator<Item = &'static Shard> {
+pub(crate) fn shards() -> impl Iterator<Item = &'static Shard> {
     all().flat_map(|channel| &channel.shards)
 }
 
 /// Seals the open sheaves of all channels.
-pub(super) fn seal_all() {
+pub(crate) fn seal_all() {
     for shard in shards() {
         let _ = shard.seal_open(&mut shard.waiting.lock());
     }
 }
 
 /// Frees what is ready in all channels; true if something was. For the driver.
-pub(super) fn free_ready() -> bool {
+pub(crate) fn free_ready() -> bool {
     let mut any = false;
     for channel in all() {
         for shard in &channel.shards {

@@ -1,0 +1,109 @@
+//! What threads that defer, and the layers above, ask of the reclaimer: each starts or wakes it.
+
+use super::bell::{self, IDLE, READY, SWEEP, UNTIL_AGE};
+use super::reclaimer::{self, is_running, start, try_start};
+use super::{keeper, watch};
+use crate::defer::store::pressure::{self, Pressure};
+use crate::defer::store::shard::Batch;
+use crate::grace::cookie::start_quietly;
+
+/// Something was deferred into an empty sheaf: arms the bound on its age.
+///
+/// One load if it is armed. Otherwise starts the reclaimer, or wakes it from a sleep without
+/// timeout. Starting it makes libc allocate, so do not call this where `malloc` must not be called.
+#[inline]
+pub fn arm_age() {
+    if !pressure::is_armed() {
+        arm_age_slow();
+    }
+}
+
+#[cold]
+fn arm_age_slow() {
+    if pressure::arm() {
+        start();
+        bell::wake_from(IDLE);
+    }
+}
+
+/// Memory lies unused: arms the keeper. One load if it is armed.
+///
+/// If `may_start`, starts the reclaimer if there is none and the process has more than one thread.
+/// That takes locks of libc, under which it may free memory, but not allocate: so after allocations
+/// only. Not under a lock of the library.
+#[inline]
+pub fn arm_keeper(may_start: bool) {
+    if !keeper::is_armed() && (may_start || is_running()) {
+        arm_keeper_slow(may_start);
+    }
+}
+
+#[cold]
+fn arm_keeper_slow(may_start: bool) {
+    if keeper::arm(is_running()) && !wake(may_start) {
+        keeper::disarm();
+    }
+}
+
+/// Wakes the reclaimer, for what a tool requests or another part of the library; starts it if
+/// `may_start` and it does not exist. False where there can be none. As [`arm_keeper`], and also
+/// with one thread.
+pub fn serve(may_start: bool) -> bool {
+    wake(may_start) || (!may_start && reclaimer::may_start())
+}
+
+/// The same; false where there is none.
+pub(crate) fn wake(may_start: bool) -> bool {
+    let is_there = is_running() || (may_start && try_start());
+    if is_there {
+        bell::wake_from(UNTIL_AGE);
+    }
+    is_there
+}
+
+/// Requests that the reclaimer sweeps what only it may reach, see [`super::sink::Sink::sweep`].
+/// False if there is none. Not under a lock.
+pub fn request_sweep() -> bool {
+    let is_there = is_running();
+    if is_there {
+        bell::request(SWEEP);
+    }
+    is_there
+}
+
+/// A grace period lacks a membarrier, see [`crate::grace::cookie::start_quietly`]: has the
+/// reclaimer call it, if there is one. Also under locks.
+pub fn request_fence() {
+    if is_running() {
+        bell::request(READY);
+    }
+}
+
+/// Follows [`pressure::note_sealed`]: wakes or starts the reclaimer if the pressure is high.
+/// Returns the pressure. Not under a lock: libc allocates when it starts a thread.
+pub fn after_seal() -> Pressure {
+    let pressure = pressure::pressure();
+    if pressure >= Pressure::High {
+        ring(READY);
+    }
+    pressure
+}
+
+/// Follows the sealing of a batch, without locks: starts its grace period if it is time.
+pub(crate) fn start_batch(Batch { cookie, is_due }: Batch) -> Pressure {
+    let pressure = after_seal();
+    let is_high = pressure >= Pressure::High;
+    let lacks_fence =
+        (is_high || is_due || pressure == Pressure::Soft) && start_quietly(cookie, is_high);
+    if is_due || lacks_fence {
+        ring(READY);
+    }
+    watch::report_stalled();
+    pressure
+}
+
+/// Gives the reclaimer a request, and starts it if it does not exist.
+pub(crate) fn ring(request: u32) {
+    bell::request(request);
+    start();
+}
