@@ -73,6 +73,7 @@ pub enum Kind {
     Circle { files: usize, edges: String },
     ModelCheckerOutsideProtocol,
     // Layers.
+    ForeignFile { target: String },
     LayerTableMissing,
     LayerRowMalformed { row: String },
     LayerRowTwice { name: String },
@@ -275,6 +276,10 @@ impl Kind {
 
     fn fmt_layer(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::ForeignFile { target } => write!(
+                f,
+                "`{target}` is another crate's: let that publish what is needed, or write it anew"
+            ),
             Self::LayerTableMissing => write!(
                 f,
                 "no layer table: put it between `<!-- layers:begin -->` and `<!-- layers:end -->`"

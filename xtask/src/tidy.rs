@@ -62,6 +62,7 @@ pub fn check_files(files: &[TextFile]) -> Vec<Finding> {
     let test_modules = place::test_modules(&sources);
     for source in &sources {
         shape::check(source, &mut findings);
+        layers::check_paths(source, &mut findings);
         if place::is_library_code(&source.path) && !test_modules.holds(&source.path) {
             machine::check(source, &mut findings);
             orderings::check(source, &mut findings);

@@ -54,7 +54,7 @@ pub mod internal {
     pub mod dynamic {
         #[cfg(any(test, feature = "counters"))]
         pub use crate::dynamic::Counters;
-        pub use crate::dynamic::{Allocator, Backing, Config, PAGE_BYTES};
+        pub use crate::dynamic::{Allocator, Backing, Config, PAGE_BYTES, bits};
     }
     /// What is told of per-CPU objects.
     pub mod observer {

@@ -65,7 +65,7 @@ fn quoted(line: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Resolves `target`, relative to `folder`, to a path from the root.
-fn join(folder: &str, target: &str) -> String {
+pub(crate) fn join(folder: &str, target: &str) -> String {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in target.split('/') {
         match part {

@@ -1,4 +1,5 @@
-//! The rule about layers: the table in `ARCHITECTURE.md` against `cargo metadata`.
+//! The rules about layers: the table in `ARCHITECTURE.md` against `cargo metadata`, and no file of
+//! one crate compiled as a part of another.
 //!
 //! The table is between two marker comments, top layer first. A row names a crate, then the crates
 //! that it may use: a list in backticks, or `all below`. A crate may depend only on crates in rows
@@ -7,7 +8,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::place;
+use super::rust::RustFile;
+use super::{documents, place};
 use crate::finding::{Finding, Kind};
 use crate::repo::{Dependency, Package, TextFile};
 
@@ -24,6 +26,10 @@ const OUTSIDERS: [&str; 1] = ["xtask"];
 const EXTERNAL_ALLOWED: &str = "libc";
 /// Model checkers, allowed under a `cfg` of the same name.
 const MODEL_CHECKERS: [&str; 2] = ["loom", "shuttle"];
+
+/// Compiled into both shared objects: it has a panic handler, which a program with `std` must not
+/// get from a library.
+const SHARED_FILE: &str = "crates/sheaves-preload/src/standalone.rs";
 
 /// One row of the table.
 struct Row {
@@ -46,6 +52,24 @@ pub(crate) fn check(root: &Path, files: &[TextFile], packages: &[Package]) -> Ve
         check_package(&rows, packages, package, &Manifest { path: manifest, text }, &mut findings);
     }
     findings
+}
+
+/// Refuses `#[path = ...]` that leads into the source of another crate. Files of tests are shared.
+pub(crate) fn check_paths(source: &RustFile, findings: &mut Vec<Finding>) {
+    let folder = source.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    for (index, token) in source.tokens.iter().enumerate() {
+        if token.text != "path" || source.text_at(Some(index + 1)) != "=" {
+            continue;
+        }
+        let target = source.text_at(Some(index + 2)).trim_matches('"');
+        let target = documents::join(folder, target);
+        if target != SHARED_FILE
+            && target.split('/').nth(2) == Some("src")
+            && place::crate_of(&target) != place::crate_of(&source.path)
+        {
+            findings.push(Finding::new(&source.path, token.line, Kind::ForeignFile { target }));
+        }
+    }
 }
 
 /// A `Cargo.toml`, to find the line of an edge.

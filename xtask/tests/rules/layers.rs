@@ -5,7 +5,7 @@ use std::path::Path;
 use xtask::finding::{Finding, Kind};
 use xtask::repo::{Dependency, Package};
 
-use crate::file;
+use crate::{assert_clean, assert_finds, file};
 
 const TABLE: &str = "\
 # Architecture
@@ -152,4 +152,19 @@ fn folder_name() {
     moved.manifest_path = "/repo/crates/slab/Cargo.toml".into();
     let finding = Kind::FolderName { folder: "crates/slab".into(), name: "sheaves-slab".into() };
     assert_kinds(TABLE, &workspace(moved), &[finding]);
+}
+
+#[test]
+fn file_of_another_crate() {
+    let finding = |target: &str| vec![(1, Kind::ForeignFile { target: target.to_owned() })];
+    let module = |path: &str| format!("#[path = \"{path}\"]\nmod m;\n");
+    let foreign = module("../../sheaves-rcu/src/protocol/owner.rs");
+    let target = "crates/sheaves-rcu/src/protocol/owner.rs";
+    assert_finds("crates/sheaves-history/src/a.rs", &foreign, &finding(target));
+    assert_finds("crates/sheaves-history/tests/a.rs", &foreign, &finding(target));
+    assert_clean("crates/sheaves-rcu/tests/a.rs", &module("../src/protocol/owner.rs"));
+    assert_clean("crates/sheaves-rcu/src/a.rs", &module("b.rs"));
+    assert_clean("crates/sheaves/tests/a.rs", &module("../../sheaves-rcu/tests/models/run.rs"));
+    let standalone = module("../../sheaves-preload/src/standalone.rs");
+    assert_clean("crates/sheaves-capi/src/lib.rs", &format!("#![no_std]\n{standalone}"));
 }

@@ -1,7 +1,8 @@
 //! A chunk: its maps and hints, the search for room, and the updates when an area is allocated or
 //! freed.
 
-use super::bits;
+use sheaves_percpu::internal::dynamic::bits;
+
 use super::hints::{BLOCK_BITS, Hints, Run};
 use super::request::{GRAIN_BYTES, PAGE_BYTES, Request, Work, words_between};
 

@@ -21,14 +21,12 @@
 //! keeps its start, a refresh that begins at the scan hint forgets the run at the right edge, and a
 //! run longer than the scan hint may be before it.
 //!
+//! The arithmetic on bitmaps is the library's: it is no part of what is compared.
+//!
 //! **Left out.** The reserve of populated pages for requests that must not sleep, the first chunk
 //! with the kernel's static per-CPU variables, and the memory itself: all of this is arithmetic.
 //! Pages of chunks that are in use are not released; Linux does that since 2021.
 
-// The arithmetic on bitmaps is no part of what is compared.
-#[expect(dead_code, reason = "the library uses more of it")]
-#[path = "../../../sheaves-percpu/src/dynamic/bits.rs"]
-mod bits;
 mod chunk;
 mod hints;
 mod lists;

@@ -8,13 +8,13 @@ pub(super) const WORD_BITS: u32 = u64::BITS;
 
 /// First zero bit at or after `from` and below `end`; `end` when there is none.
 #[inline]
-pub(super) fn next_zero(map: &[u64], from: u32, end: u32) -> u32 {
+pub fn next_zero(map: &[u64], from: u32, end: u32) -> u32 {
     next(map, from, end, u64::MAX)
 }
 
 /// First one bit at or after `from` and below `end`; `end` when there is none.
 #[inline]
-pub(super) fn next_one(map: &[u64], from: u32, end: u32) -> u32 {
+pub fn next_one(map: &[u64], from: u32, end: u32) -> u32 {
     next(map, from, end, 0)
 }
 
@@ -122,7 +122,7 @@ const ALIGNED: [u64; 7] = {
 /// The position after the last one bit at or after `floor` and below `from`; `floor` when there is
 /// none. This is the start of the run of zeros that ends at `from`.
 #[inline]
-pub(super) fn run_start(map: &[u64], from: u32, floor: u32) -> u32 {
+pub fn run_start(map: &[u64], from: u32, floor: u32) -> u32 {
     let mut at = from;
     while at > floor {
         let index = (at - 1) / WORD_BITS;
@@ -139,7 +139,7 @@ pub(super) fn run_start(map: &[u64], from: u32, floor: u32) -> u32 {
 
 /// True when the bit is one. Positions after the map are not.
 #[inline(always)]
-pub(super) fn is_one(map: &[u64], bit: u32) -> bool {
+pub fn is_one(map: &[u64], bit: u32) -> bool {
     map.get((bit / WORD_BITS) as usize).is_some_and(|word| word >> (bit % WORD_BITS) & 1 != 0)
 }
 
@@ -150,19 +150,21 @@ pub(super) fn set(map: &mut [u64], bit: u32) {
     }
 }
 
+/// Sets bits from `start` on and below `end`.
 #[inline]
-pub(super) fn set_range(map: &mut [u64], start: u32, end: u32) {
+pub fn set_range(map: &mut [u64], start: u32, end: u32) {
     change(map, start, end, |word, mask| *word |= mask);
 }
 
+/// Clears bits from `start` on and below `end`.
 #[inline]
-pub(super) fn clear_range(map: &mut [u64], start: u32, end: u32) {
+pub fn clear_range(map: &mut [u64], start: u32, end: u32) {
     change(map, start, end, |word, mask| *word &= !mask);
 }
 
 /// Sets bits `start` and `end` and clears those between them; `start` is below `end`.
 #[inline]
-pub(super) fn mark_ends(map: &mut [u64], start: u32, end: u32) {
+pub fn mark_ends(map: &mut [u64], start: u32, end: u32) {
     let (first, last) = ((start / WORD_BITS) as usize, (end / WORD_BITS) as usize);
     let (begin, stop) = (1 << (start % WORD_BITS), 1 << (end % WORD_BITS));
     // Bits from the start on, and bits before the end.

@@ -31,7 +31,7 @@ mod allocator;
 mod backing;
 mod balance;
 mod batch;
-mod bits;
+pub mod bits;
 mod chunk;
 mod config;
 #[cfg(any(test, feature = "counters"))]
