@@ -44,7 +44,7 @@ impl Client {
         // SAFETY: nothing is replaced.
         let page = unsafe { map::shared(0, size_of::<Page>(), descriptor) };
         let client = Client(page.ok_or(Failure::Damaged)?);
-        // Acquire pairs with the Release in `Control::make`. [Q4]
+        // Acquire pairs with the Release in `page::make`. [Q4]
         if client.page().magic.load(Ordering::Acquire) != MAGIC {
             return Err(Failure::Damaged);
         }

@@ -25,12 +25,8 @@ use crate::layout::{
     REQUESTED, VERSION,
 };
 
-struct Control {
-    /// Where the page is mapped, 0 before there is one.
-    address: usize,
-}
-
-static CONTROL: Lock<Control> = Lock::new(Control { address: 0 });
+/// The page, once it is made: mapped by [`make`], and never unmapped.
+static CONTROL: Lock<Option<&'static Page>> = Lock::new(None);
 
 /// Makes the page, unless `SHEAVES_CONTROL=0`. Calling it again changes nothing.
 pub(crate) fn start() {
@@ -45,7 +41,7 @@ pub(crate) fn start() {
     }
     request::set_answer(answer);
     request::note_process();
-    CONTROL.lock().make();
+    *CONTROL.lock() = make();
 }
 
 /// Answers what is requested. Not under a lock.
@@ -54,14 +50,14 @@ fn answer() {
         // Otherwise another thread answers, or this one is between the handlers of a fork.
         let Some(control) = CONTROL.try_lock() else { return };
         if !CONTROL.is_held_for_fork()
-            && let Some(page) = control.page()
+            && let Some(page) = *control
         {
             answer_request(control, page);
         }
     });
 }
 
-fn answer_request(control: Held<'_, Control>, page: &'static Page) {
+fn answer_request(control: Held<'_, Option<&'static Page>>, page: &'static Page) {
     // Acquire pairs with the Release by which the tool requests: the command. Relaxed on failure:
     // nothing is read. [Q1]
     let (taken, failed) = (Ordering::Acquire, Ordering::Relaxed);
@@ -72,7 +68,7 @@ fn answer_request(control: Held<'_, Control>, page: &'static Page) {
     let command = page.command.load(Ordering::Relaxed);
     let argument = page.argument.load(Ordering::Relaxed);
     // SAFETY: mapped by `make`.
-    let file = unsafe { map::shared_again(control.address, FILE_BYTES) };
+    let file = unsafe { map::shared_again((&raw const *page).expose_provenance(), FILE_BYTES) };
     let failure = if file.is_none() { ENOMEM } else { ENOSPC };
     let (begin, mut used) = (file.map(|file| file + ANSWER_AT), 0);
     let mut flush = |line: &mut Line| {
@@ -101,34 +97,24 @@ fn answer_request(control: Held<'_, Control>, page: &'static Page) {
     commands::after(command, argument);
 }
 
-impl Control {
-    /// The page, if there is one.
-    fn page(&self) -> Option<&'static Page> {
-        let page = with_exposed_provenance::<Page>(self.address);
-        // SAFETY: null, or mapped by `make` and never unmapped; all of it is atomic.
-        unsafe { page.as_ref() }
-    }
-
-    /// Makes the page. Where this fails no tool gets an answer.
-    fn make(&mut self) {
-        let Some(file) = Memfd::make(NAME, FILE_BYTES) else { return };
-        // SAFETY: nothing is replaced.
-        let mapped = unsafe { map::shared(0, ANSWER_AT, file.descriptor()) };
-        let Some(address) = mapped else {
-            file.close();
-            return;
-        };
-        self.address = address;
-        // SAFETY: mapped just now, and never unmapped; all of it is atomic.
-        let page = unsafe { &*with_exposed_provenance::<Page>(address) };
-        // Relaxed, all: no tool reads them before the magic.
-        page.version.store(VERSION, Ordering::Relaxed);
-        page.request.state.store(IDLE, Ordering::Relaxed);
-        page.object.store(answer as *const () as u64, Ordering::Relaxed);
-        // Release pairs with the Acquire in `Client::attach`: the page is complete. [Q4]
-        page.magic.store(MAGIC, Ordering::Release);
-        request::watch(Some(&page.request));
-    }
+/// Makes the page. Where this fails no tool gets an answer.
+fn make() -> Option<&'static Page> {
+    let file = Memfd::make(NAME, FILE_BYTES)?;
+    // SAFETY: nothing is replaced.
+    let Some(address) = (unsafe { map::shared(0, ANSWER_AT, file.descriptor()) }) else {
+        file.close();
+        return None;
+    };
+    // SAFETY: mapped just now, and never unmapped; all of it is atomic.
+    let page = unsafe { &*with_exposed_provenance::<Page>(address) };
+    // Relaxed, all: no tool reads them before the magic.
+    page.version.store(VERSION, Ordering::Relaxed);
+    page.request.state.store(IDLE, Ordering::Relaxed);
+    page.object.store(answer as *const () as u64, Ordering::Relaxed);
+    // Release pairs with the Acquire in `Client::attach`: the page is complete. [Q4]
+    page.magic.store(MAGIC, Ordering::Release);
+    request::watch(Some(&page.request));
+    Some(page)
 }
 
 static HANDLERS: fork::Handlers =
