@@ -213,7 +213,7 @@ impl Kind {
             Self::AsmOutsideEngine { name } => write!(
                 f,
                 "`{name}!` is not allowed here: move it to crates/sheaves-percpu/src/engine/, \
-                 crates/sheaves-sys/src/tls/, crates/sheaves-sys/src/probe.rs, \
+                 crates/sheaves-sys/src/tls/, crates/sheaves-sys/src/reports/probe.rs, \
                  crates/sheaves-preload/src/dl.rs or crates/sheaves-preload/src/sandbox.rs"
             ),
             Self::SystemCallOutsideSys { name } => write!(

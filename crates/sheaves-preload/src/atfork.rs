@@ -7,7 +7,7 @@
 use core::ffi::{c_int, c_void};
 
 use sheaves_sys::errno::ENOMEM;
-use sheaves_sys::{fork, process};
+use sheaves_sys::{fork, function, process};
 
 type Handler = Option<unsafe extern "C" fn()>;
 type Register = unsafe extern "C" fn(Handler, Handler, Handler, *mut c_void) -> c_int;
@@ -25,9 +25,8 @@ pub unsafe extern "C" fn __register_atfork(
 ) -> c_int {
     // The first call comes back here by way of `pthread_atfork`.
     fork::register();
-    let next = process::next_symbol(c"__register_atfork");
     // SAFETY: null, or libc's function, which has this type.
-    let next: Option<Register> = unsafe { core::mem::transmute(next) };
+    let next = unsafe { function::at::<Register>(process::next_symbol(c"__register_atfork")) };
     // SAFETY: the caller's contract.
     next.map_or(ENOMEM, |next| unsafe { next(prepare, parent, child, object) })
 }

@@ -7,10 +7,10 @@
 
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, Ordering};
 
 use sheaves_heap as heap;
 use sheaves_sys::errno::{self, EINVAL, ENOMEM};
+use sheaves_sys::function::{self, FnCell};
 use sheaves_sys::{map, process};
 
 heap::define_malloc! {
@@ -89,8 +89,8 @@ exports! { "C"
 
 type Realloc = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
 
-/// The function that [`first_realloc`] returns; null until it is looked up.
-static REALLOC: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+/// The function that [`first_realloc`] returns, once it is looked up.
+static REALLOC: FnCell<Realloc> = FnCell::new();
 
 // The loader takes locks to look a symbol up: not in the middle of a program's call.
 sheaves_sys::run_when_loaded!(first_realloc());
@@ -100,15 +100,13 @@ sheaves_sys::run_when_loaded!(first_realloc());
 ///
 /// Not by `Bound`, as operators are in `cxx.rs`: release builds bind this name to ours.
 fn first_realloc() -> Realloc {
-    // Relaxed, both: code, which is there before any thread.
-    let mut first = REALLOC.load(Ordering::Relaxed);
-    if first.is_null() {
-        let found = process::first_symbol(c"realloc");
-        first = if found.is_null() { realloc as *mut c_void } else { found };
-        REALLOC.store(first, Ordering::Relaxed);
-    }
-    // SAFETY: a function of that name.
-    unsafe { core::mem::transmute::<*mut c_void, Realloc>(first) }
+    REALLOC.get().unwrap_or_else(|| {
+        // SAFETY: null, or a function of that name.
+        let found = unsafe { function::at(process::first_symbol(c"realloc")) };
+        let first = found.unwrap_or(realloc);
+        REALLOC.set(Some(first));
+        first
+    })
 }
 
 heap::entry::with_frame! {

@@ -1,14 +1,8 @@
 //! The only crate of Sheaves that enters the kernel.
 //!
-//! Everything that the layers above need from the operating system is here, one file per need:
-//! address space ([`map`], [`space`]), sleeping locks ([`lock`]), futexes ([`mod@futex`]), threads
-//! ([`thread`]), memory barriers in other threads ([`membarrier`]), registration of restartable
-//! sequences ([`rseq`]), CPUs ([`topology`]), the fork registry ([`fork`]), [`options`], sandboxes
-//! ([`sandbox`]), settings of the kernel ([`vm`]), time ([`clock`]), messages on standard error
-//! ([`mod@report`]), the calling thread's stack ([`stack`]), where another thread sleeps
-//! ([`sleeper`]), the object that this code is in ([`object`]), accesses that fail ([`fault`]),
-//! stacks in reports ([`trace`]), probes for tracers ([`probe`]), what a sanitizer is told
-//! ([`tsan`]), memory that is shared with tools ([`memfd`]) and their requests ([`request`]).
+//! Everything that the layers above need from the operating system is here, one file per need. The
+//! folders [`fork`], [`lock`], [`options`], [`thread`] and [`tls`] are modules of that name;
+//! `memory` has address space, and `reports` what is said on standard error and to tracers.
 //!
 //! The crate works below `malloc`: it does not allocate, unwind, read `std::env` or keep a
 //! thread-local with a destructor. The one exception is [`thread::spawn`], for which libc
@@ -23,32 +17,22 @@
 pub mod cgroup;
 pub mod clock;
 pub mod errno;
-pub mod fault;
 pub mod fork;
+pub mod function;
 pub mod futex;
-mod generation;
-mod key;
 pub mod lock;
-mod lock_word;
-pub mod map;
 pub mod membarrier;
-pub mod memfd;
 mod memory;
 pub mod object;
 pub mod options;
-pub mod probe;
 pub mod process;
-pub mod report;
+mod reports;
 pub mod request;
 pub mod rseq;
 pub mod sandbox;
-pub mod sleeper;
-pub mod space;
-pub mod stack;
-pub mod symbol;
 pub mod thread;
 pub mod tls;
 pub mod topology;
-pub mod trace;
-pub mod tsan;
-pub mod vm;
+
+pub use memory::{map, memfd, space, vm};
+pub use reports::{fault, probe, report, sleeper, stack, symbol, trace, tsan};

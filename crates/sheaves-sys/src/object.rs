@@ -8,7 +8,7 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::MaybeUninit;
 
-use crate::tls;
+use crate::{function, tls};
 
 /// By its address one copy of the library in a process is told from another.
 pub static COPY: u8 = 0;
@@ -70,7 +70,7 @@ fn hold() {
     }
     // By its name: a static program would get `dlopen`, and a warning of the linker.
     // SAFETY: null, or libc's function or the preload object's, which have this type.
-    let open: Option<Open> = unsafe { core::mem::transmute(symbol(c"dlopen")) };
+    let open = unsafe { function::at::<Open>(symbol(c"dlopen")) };
     let mut own = MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: `own` is valid for the call to fill, for any address.
     let is_known = unsafe { libc::dladdr((&raw const COPY).cast(), own.as_mut_ptr()) } != 0;

@@ -6,8 +6,9 @@
 //!
 //! A child of a fork shares the word with its parent: a request names the process that it is for.
 
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
+use crate::function::FnCell;
 use crate::{fork, futex, process};
 
 /// The value of [`Request::state`] when something is to be done.
@@ -27,13 +28,11 @@ static NOTHING: Request = Request { state: AtomicU32::new(0), process: AtomicU32
 static REQUEST: AtomicPtr<Request> = AtomicPtr::new((&raw const NOTHING).cast_mut());
 /// The number of this process; 0 where it is not known, as in a child of `_Fork`.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
-/// A `fn()` as an address, 0 before [`set_answer`].
-static ANSWER: AtomicUsize = AtomicUsize::new(0);
+static ANSWER: FnCell<fn()> = FnCell::new();
 
 /// Sets the function that does what is requested. When the object is loaded.
 pub fn set_answer(answer: fn()) {
-    // Relaxed: before there are threads.
-    ANSWER.store(answer as usize, Ordering::Relaxed);
+    ANSWER.set(Some(answer));
 }
 
 /// Sets where threads look; `None` for nowhere.
@@ -83,15 +82,8 @@ pub fn is_there() -> bool {
 
 /// Does what is requested, if something is; true if it was. Not under a lock.
 pub fn answer() -> bool {
-    // Relaxed: stored before there were threads.
-    let answer = ANSWER.load(Ordering::Relaxed);
-    let is_there = answer != 0 && is_there();
-    if is_there {
-        // SAFETY: stored by `set_answer`.
-        let answer = unsafe { core::mem::transmute::<usize, fn()>(answer) };
-        answer();
-    }
-    is_there
+    let answer = ANSWER.get().filter(|_| is_there());
+    answer.map(|answer| answer()).is_some()
 }
 
 /// Sleeps until `bell` is woken or something is requested, for at most `nanoseconds`. Returns at

@@ -7,7 +7,7 @@
 use core::ffi::c_void;
 use core::mem::offset_of;
 
-use crate::key::Key;
+use crate::thread::key::Key;
 use crate::{sandbox, thread, tls};
 
 /// The kernel's `struct rseq`, shared by kernel and user space: 32 bytes, aligned to 32 bytes.

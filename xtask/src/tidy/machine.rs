@@ -19,7 +19,7 @@ const ASM_MACROS: [&str; 3] = ["asm", "global_asm", "naked_asm"];
 const ASM_PLACES: [&str; 5] = [
     "crates/sheaves-percpu/src/engine/",
     "crates/sheaves-sys/src/tls/",
-    "crates/sheaves-sys/src/probe.rs",
+    "crates/sheaves-sys/src/reports/probe.rs",
     "crates/sheaves-preload/src/dl.rs",
     "crates/sheaves-preload/src/sandbox.rs",
 ];

@@ -6,7 +6,7 @@ use crate::{LIBRARY, TOOL, assert_clean, assert_finds, file};
 
 const ENGINE: &str = "crates/sheaves-percpu/src/engine/rseq/x86_64.rs";
 const TLS: &str = "crates/sheaves-sys/src/tls/x86_64.rs";
-const PROBE: &str = "crates/sheaves-sys/src/probe.rs";
+const PROBE: &str = "crates/sheaves-sys/src/reports/probe.rs";
 const DLOPEN: &str = "crates/sheaves-preload/src/dl.rs";
 const PRCTL: &str = "crates/sheaves-preload/src/sandbox.rs";
 const SYS: &str = "crates/sheaves-sys/src/map.rs";

@@ -8,8 +8,9 @@
 
 use core::fmt::Display;
 use core::panic::Location;
-use core::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
+use sheaves_sys::function::FnCell;
 use sheaves_sys::lock;
 use sheaves_sys::thread::{self, NAME_BYTES};
 use sheaves_sys::{options, probe, report, sleeper};
@@ -22,8 +23,8 @@ const ALIVE_NS: u64 = 2_000_000;
 /// In place of a record's number: the readers that have no record.
 pub(crate) const SHARED: u32 = u32::MAX;
 
-/// Address of the program's function, 0 for none.
-static CALLBACK: AtomicUsize = AtomicUsize::new(0);
+/// The program's function.
+static CALLBACK: FnCell<fn(&Stall)> = FnCell::new();
 /// The thread that runs the program's function, 0 for none. Written by leaders.
 static CALLING: AtomicI32 = AtomicI32::new(0);
 /// The global sequence during the last grace period that was reported.
@@ -68,9 +69,7 @@ pub fn set_timeout_ms(milliseconds: u64) {
 /// that is refused as inside a read section. It may panic where unwinding out of its caller is
 /// sound.
 pub fn set_callback(callback: Option<fn(&Stall)>) {
-    let address = callback.map_or(0, |function| function as *const () as usize);
-    // Release pairs with the Acquire in `call`: what the function needs was set up before.
-    CALLBACK.store(address, Ordering::Release);
+    CALLBACK.set(callback);
 }
 
 pub(crate) fn timeout_ms() -> u64 {
@@ -148,14 +147,7 @@ fn write(stall: &Stall) {
 }
 
 fn call(stall: &Stall) {
-    // Acquire pairs with the Release in `set_callback`.
-    let address = CALLBACK.load(Ordering::Acquire);
-    if address == 0 {
-        return;
-    }
-    let pointer = core::ptr::with_exposed_provenance::<()>(address);
-    // SAFETY: the address is that of a function of this type, from `set_callback`.
-    let function = unsafe { core::mem::transmute::<*const (), fn(&Stall)>(pointer) };
+    let Some(function) = CALLBACK.get() else { return };
     // Relaxed: only the thread itself finds its number there.
     CALLING.store(thread::id(), Ordering::Relaxed);
     let _calling = Calling;

@@ -13,6 +13,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use sheaves_rcu::defer::{self, Head};
 use sheaves_rcu::internal::{self, keeper};
+use sheaves_sys::function::FnCell;
 use sheaves_sys::options::{self, Limit};
 use sheaves_sys::{cgroup, probe, process, report};
 
@@ -46,10 +47,9 @@ static IS_NEAR: AtomicBool = AtomicBool::new(false);
 /// 1 if the limit is that of the control groups, which may change.
 static IS_AUTO: Number = Number::new(0);
 static HAS_REPORTED: AtomicBool = AtomicBool::new(false);
-/// A [`Callback`] as an address, 0 for none.
-static CALLBACK: Number = Number::new(0);
-/// A `fn()` that is called once, as an address; 0 for none.
-static ONCE: Number = Number::new(0);
+static CALLBACK: FnCell<Callback> = FnCell::new();
+/// A function that is called once.
+static ONCE: FnCell<fn()> = FnCell::new();
 /// Bytes in use or dirty: of the chunks, and of the layers above.
 static OWN_BYTES: Number = Number::new(0);
 static OTHER_BYTES: Number = Number::new(0);
@@ -67,13 +67,13 @@ pub fn set(bytes: Option<usize>) {
 /// Otherwise a thread that allocates or frees does, perhaps inside a read section or under locks of
 /// the program.
 pub fn on_near(callback: Option<Callback>) {
-    CALLBACK.set(callback.map_or(0, |function| function as usize));
+    CALLBACK.set(callback);
 }
 
 /// Sets a function that is called the first time that the limit is near, where [`on_near`]'s would
 /// be.
 pub fn once_near(function: fn()) {
-    ONCE.set(function as usize);
+    ONCE.set(Some(function));
 }
 
 /// The lowest limit, and the smallest step in which the heap grows near it.
@@ -210,7 +210,7 @@ pub(crate) fn end() {
     is_due();
     // Relaxed: as for `Number`.
     IS_BUSY.store(false, Ordering::Relaxed);
-    if CALLBACK.get() == 0 && ONCE.get() == 0 {
+    if CALLBACK.get().is_none() && ONCE.get().is_none() {
         return;
     }
     if internal::reclaimer_thread().is_none() {
@@ -234,17 +234,10 @@ unsafe extern "C" fn call_later(_: *mut Head) {
 }
 
 fn call() {
-    // Relaxed: as for `Number`; one thread gets the function.
-    let once = ONCE.0.swap(0, Ordering::Relaxed);
-    if once != 0 {
-        // SAFETY: stored by `once_near`.
-        let once = unsafe { core::mem::transmute::<usize, fn()>(once) };
+    if let Some(once) = ONCE.take() {
         once();
     }
-    let callback = CALLBACK.get();
-    if callback != 0 {
-        // SAFETY: stored by `on_near`.
-        let callback = unsafe { core::mem::transmute::<usize, Callback>(callback) };
+    if let Some(callback) = CALLBACK.get() {
         callback(heap_bytes(), LIMIT.get());
     }
 }

@@ -141,11 +141,10 @@ pub(crate) fn dynamic_section() -> *const [usize; 2] {
     weak_address!("_DYNAMIC")
 }
 
-/// libc's `_dl_find_object`, which finds a loaded object without a lock; `None` where it lacks it.
+/// libc's `_dl_find_object`, which finds a loaded object without a lock; null where it lacks it.
 #[must_use]
-pub(crate) fn dl_find_object() -> Option<*const core::ffi::c_void> {
-    let function: *const core::ffi::c_void = weak_address!("_dl_find_object");
-    (!function.is_null()).then_some(function)
+pub(crate) fn dl_find_object() -> *const core::ffi::c_void {
+    weak_address!("_dl_find_object")
 }
 
 /// libc's rseq area as an offset from the thread pointer, or `None` where libc registered none.
@@ -172,7 +171,7 @@ macro_rules! tsan {
         pub(crate) fn $name() -> Option<Tsan> {
             let function: *const core::ffi::c_void = weak_address!($symbol);
             // SAFETY: null, or a function that may be called with this argument.
-            unsafe { core::mem::transmute(function) }
+            unsafe { crate::function::at(function) }
         }
     )*};
 }

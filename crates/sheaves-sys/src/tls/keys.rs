@@ -1,7 +1,7 @@
 //! The reader's word as the value of a `pthread_key`.
 
 use super::area::no_reader;
-use crate::key;
+use crate::thread::key;
 
 /// The reader's word of the calling thread, the value of [`key::at_exit`]; [`no_reader`] while it
 /// has none.

@@ -50,8 +50,8 @@ pub(crate) fn dynamic_section() -> *const [usize; 2] {
 }
 
 /// Unknown here: no function is named in reports.
-pub(crate) fn dl_find_object() -> Option<*const core::ffi::c_void> {
-    None
+pub(crate) fn dl_find_object() -> *const core::ffi::c_void {
+    core::ptr::null()
 }
 
 /// A function of `ThreadSanitizer`'s: unknown here.

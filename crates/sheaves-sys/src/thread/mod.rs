@@ -8,7 +8,9 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::topology::Affinity;
 
-pub use crate::key::{prepare_at_exit, set_at_exit};
+pub(crate) mod key;
+
+pub use key::{prepare_at_exit, set_at_exit};
 
 /// The kernel's id of the calling thread (`gettid`). Async-signal-safe.
 ///
@@ -211,11 +213,12 @@ extern "C" fn run(body: *mut c_void) -> *mut c_void {
         unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, wanted) };
     }
     // SAFETY: from `spawn`.
-    let body = unsafe { core::mem::transmute::<*mut c_void, Body>(body) };
-    body();
+    if let Some(body) = unsafe { crate::function::at::<Body>(body) } {
+        body();
+    }
     null_mut()
 }
 
 #[cfg(test)]
-#[path = "../tests/unit/thread.rs"]
+#[path = "../../tests/unit/thread.rs"]
 mod tests;

@@ -13,7 +13,9 @@ use core::sync::atomic::{Ordering, compiler_fence};
 
 use crate::{fork, futex, tls};
 
-pub use crate::lock_word::Word;
+pub(crate) mod word;
+
+pub use word::Word;
 
 /// A value guarded by a futex lock of 8 bytes. `const`-constructible, never allocates.
 ///

@@ -12,7 +12,7 @@
 use core::ffi::CStr;
 use core::fmt::{self, Write as _};
 
-use crate::memory::Memory;
+use crate::reports::peek::Memory;
 use crate::{errno, process, report, symbol, thread};
 
 /// The most functions that are named.
@@ -162,5 +162,5 @@ impl fmt::Display for Stack {
 }
 
 #[cfg(all(test, target_arch = "x86_64"))]
-#[path = "../tests/unit/sleeper.rs"]
+#[path = "../../tests/unit/sleeper.rs"]
 mod tests;

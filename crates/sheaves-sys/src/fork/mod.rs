@@ -31,10 +31,12 @@
 use core::ptr::{null_mut, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
-use crate::lock_word::Word;
-use crate::{futex, generation, map, process, tls};
+use crate::lock::word::Word;
+use crate::{futex, map, process, tls};
 
-pub use crate::generation::age_ms;
+pub(crate) mod generation;
+
+pub use generation::age_ms;
 
 /// What one layer does around a fork. The functions must neither allocate nor fail.
 #[derive(Debug, Clone, Copy)]
@@ -172,7 +174,9 @@ extern "C" fn prepare() {
     }
     if tls::locks() == 0 {
         PREPARING.acquire_for_fork(futex::wait);
-    } else if !PREPARING.try_acquire_for_fork() {
+    } else if PREPARING.try_acquire() {
+        PREPARING.note_fork();
+    } else {
         // Another fork may wait for a lock that the code has which a signal handler interrupts
         // here.
         return;

@@ -109,5 +109,5 @@ fn top_of(stack: usize) -> usize {
 }
 
 #[cfg(test)]
-#[path = "../tests/unit/stack.rs"]
+#[path = "../../tests/unit/stack.rs"]
 mod tests;

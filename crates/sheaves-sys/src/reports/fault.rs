@@ -13,10 +13,11 @@
 
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
-use core::ptr::null;
+use core::ptr::{null, with_exposed_provenance};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::errno;
+use crate::function::{self, FnCell};
 use crate::lock::Lock;
 
 /// An access that has failed.
@@ -37,8 +38,8 @@ pub struct Access {
 /// Explains an access, in a signal handler.
 pub type Explain = fn(&Access);
 
-/// An [`Explain`] as an address, 0 before [`install`].
-static EXPLAIN: AtomicUsize = AtomicUsize::new(0);
+/// The function of [`install`].
+static EXPLAIN: FnCell<Explain> = FnCell::new();
 
 /// The actions that were found, of which the last one counts. A handler may read one while it is
 /// replaced by the one [`KEPT`] changes later.
@@ -68,16 +69,14 @@ impl Action {
 
 /// Installs the handler, or another function. False where the kernel refuses.
 pub fn install(explain: Explain) -> bool {
-    // Release pairs with the Acquire in `handle`. [F1]
-    EXPLAIN.store(explain as usize, Ordering::Release);
+    EXPLAIN.set(Some(explain));
     look_at_handler()
 }
 
 /// Puts the handler before one that the program has installed since the last look. Costs a system
 /// call. False where the kernel refuses. Nothing before [`install`].
 pub fn look_at_handler() -> bool {
-    // Relaxed: nothing is published through it.
-    if EXPLAIN.load(Ordering::Relaxed) == 0 {
+    if EXPLAIN.get().is_none() {
         return true;
     }
     // Otherwise another thread looks.
@@ -102,7 +101,7 @@ fn put_before(current: libc::sigaction) -> bool {
     let action = &ACTIONS[index_of(found)];
     action.handler.store(current.sa_sigaction, Ordering::Relaxed);
     action.flags.store(current.sa_flags as usize, Ordering::Relaxed);
-    // Release pairs with the Acquire in `pass_on`. [F2]
+    // Release pairs with the Acquire in `pass_on`. [F1]
     FOUND.store(found + 1, Ordering::Release);
     let mut ours = current;
     ours.sa_sigaction = handler_address();
@@ -131,15 +130,14 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
             && frame < PASSED_FROM.load(Ordering::Relaxed);
         // SAFETY: the kernel's, valid until the handler returns.
         let is_fault = unsafe { (*info).si_code } > 0;
-        // Acquire pairs with the Release in `install`. [F1]
-        let explain = EXPLAIN.load(Ordering::Acquire);
-        if is_fault && !is_nested && explain != 0 {
-            // SAFETY: stored by `install`.
-            let explain = unsafe { core::mem::transmute::<usize, Explain>(explain) };
+        if let Some(explain) = EXPLAIN.get()
+            && is_fault
+            && !is_nested
+        {
             // SAFETY: the kernel's arguments of this handler.
             explain(&unsafe { access_of(info, context) });
         }
-        // Acquire pairs with the Release in `put_before`. [F2]
+        // Acquire pairs with the Release in `put_before`. [F1]
         let found = FOUND.load(Ordering::Acquire);
         let action = &ACTIONS[if is_nested { 0 } else { index_of(found.max(1) - 1) }];
         if !is_nested {
@@ -190,8 +188,8 @@ unsafe fn pass_on(
             }
             // SAFETY: the program has installed it as a handler; with `SA_SIGINFO` it has three
             // parameters, and otherwise it ignores the second and the third one.
-            let handler = unsafe { core::mem::transmute::<usize, WithInfo>(handler) };
-            handler(signal, info, context);
+            let handler = unsafe { function::at::<WithInfo>(with_exposed_provenance(handler)) };
+            handler.map(|handler| handler(signal, info, context));
         }
     }
 }

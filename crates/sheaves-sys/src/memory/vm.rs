@@ -99,5 +99,5 @@ fn read<'a>(path: &CStr, text: &'a mut [u8]) -> Option<&'a str> {
 crate::run_when_loaded!((huge_pages(), mappings_max()));
 
 #[cfg(test)]
-#[path = "../tests/unit/vm.rs"]
+#[path = "../../tests/unit/vm.rs"]
 mod tests;

@@ -28,7 +28,8 @@
 
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use crate::{futex, generation, tls};
+use crate::fork::generation;
+use crate::{futex, tls};
 
 const FREE: usize = 0;
 /// A thread may sleep on the word.
@@ -132,19 +133,14 @@ impl Word {
     pub(crate) fn acquire_for_fork(&self, sleep: impl Fn(&AtomicU32, u32)) {
         if !self.is_owned_here() {
             self.acquire(sleep);
-            // Relaxed: read by this thread alone.
-            self.0.fetch_or(FORKING, Ordering::Relaxed);
+            self.note_fork();
         }
     }
 
-    /// Takes the word for a fork if it is free now.
-    pub(crate) fn try_acquire_for_fork(&self) -> bool {
-        let is_ours = self.try_acquire();
-        if is_ours {
-            // Relaxed: read by this thread alone.
-            self.0.fetch_or(FORKING, Ordering::Relaxed);
-        }
-        is_ours
+    /// From now on a fork holds the word, which the calling thread has taken.
+    pub(crate) fn note_fork(&self) {
+        // Relaxed: read by this thread alone.
+        self.0.fetch_or(FORKING, Ordering::Relaxed);
     }
 
     /// The half of the word that holds the bits.
@@ -207,5 +203,5 @@ impl Word {
 }
 
 #[cfg(test)]
-#[path = "../tests/unit/lock.rs"]
+#[path = "../../tests/unit/lock.rs"]
 mod tests;

@@ -331,5 +331,5 @@ pub fn limit_bytes() -> Option<usize> {
 }
 
 #[cfg(test)]
-#[path = "../tests/unit/map.rs"]
+#[path = "../../tests/unit/map.rs"]
 mod tests;

@@ -6,9 +6,9 @@
 use core::ffi::c_int;
 use core::fmt;
 
-use crate::memory::Memory;
 use crate::report::Line;
-use crate::tls;
+use crate::reports::peek::Memory;
+use crate::{function, tls};
 
 /// `struct dl_find_object` of glibc.
 #[repr(C)]
@@ -47,9 +47,8 @@ const NAME_BYTES: usize = 64;
 /// there is no object, or libc lacks a function for that.
 fn link_map_at(address: usize) -> Option<usize> {
     type Find = unsafe extern "C" fn(usize, *mut Found) -> c_int;
-    let find = tls::dl_find_object()?;
     // SAFETY: the function has this type in glibc's `dlfcn.h`.
-    let find = unsafe { core::mem::transmute::<*const core::ffi::c_void, Find>(find) };
+    let find = unsafe { function::at::<Find>(tls::dl_find_object()) }?;
     let mut found = Found { flags: 0, map_start: 0, map_end: 0, link_map: 0, rest: [0; 8] };
     // SAFETY: any address is allowed, and the result is valid for the call to fill.
     (unsafe { find(address, &raw mut found) } == 0).then_some(found.link_map)
@@ -190,5 +189,5 @@ fn write_last_part(memory: &mut Memory, start: usize, f: &mut dyn fmt::Write) ->
 }
 
 #[cfg(all(test, target_arch = "x86_64"))]
-#[path = "../tests/unit/symbol.rs"]
+#[path = "../../tests/unit/symbol.rs"]
 mod tests;

@@ -103,5 +103,5 @@ pub fn sealed_bytes(descriptor: i32) -> Option<usize> {
 }
 
 #[cfg(test)]
-#[path = "../tests/unit/memfd.rs"]
+#[path = "../../tests/unit/memfd.rs"]
 mod tests;

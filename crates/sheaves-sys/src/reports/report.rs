@@ -119,5 +119,5 @@ pub fn abort() -> ! {
 }
 
 #[cfg(test)]
-#[path = "../tests/unit/report.rs"]
+#[path = "../../tests/unit/report.rs"]
 mod tests;

@@ -4,8 +4,8 @@ use core::cell::RefCell;
 use core::fmt;
 
 use crate::fault::Access;
-use crate::memory::Memory;
 use crate::report::report;
+use crate::reports::peek::Memory;
 use crate::{errno, sleeper, symbol};
 
 /// Reads stacks and names. About 1 KiB, so that a signal handler keeps it in a static.

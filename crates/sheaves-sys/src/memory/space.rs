@@ -231,5 +231,5 @@ impl Part {
 }
 
 #[cfg(test)]
-#[path = "../tests/unit/space.rs"]
+#[path = "../../tests/unit/space.rs"]
 mod tests;
