@@ -4,7 +4,6 @@
 //! RUSTFLAGS="--cfg loom" cargo test -p sheaves-rcu --release --test protocols
 //! ```
 
-#[path = "models/run.rs"]
 mod run;
 
 #[test]
