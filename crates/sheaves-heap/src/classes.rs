@@ -76,15 +76,8 @@ pub(crate) fn harden() {
 
 /// Bytes that the user of an object of a class may use.
 pub(crate) fn usable_bytes(class: usize) -> usize {
-    match SIZES.get(class) {
-        Some(size) => *size as usize - canary_bytes(),
-        None => 0,
-    }
-}
-
-/// Bytes at the end of each object that are not the user's.
-fn canary_bytes() -> usize {
-    if mode::is_hardened() { CANARY_BYTES } else { 0 }
+    let canary_bytes = if mode::is_hardened() { CANARY_BYTES } else { 0 };
+    SIZES.get(class).map_or(0, |size| *size as usize - canary_bytes)
 }
 
 /// True when a request gets a block of the class [`ZERO`].
@@ -100,7 +93,8 @@ pub(crate) fn of_request(size: usize, align: usize) -> Option<usize> {
     // As in `harden`: the same request has the same class, whichever path serves it.
     let size = size
         + if mode::is_hardened() { size.wrapping_neg() % QUANTUM_BYTES + QUANTUM_BYTES } else { 0 };
-    of_layout(size, align).or_else(|| of_middle(size, align))
+    let is_fit = |class: &usize| bytes_of_class(*class) >= size && is_aligned(*class, align);
+    of_layout(size, align).or_else(|| (MIDDLE..CLASSES).find(is_fit))
 }
 
 /// Size of each class, in bytes.
@@ -199,15 +193,13 @@ pub(crate) unsafe fn word_of_size_unchecked(size: usize) -> Word {
 /// A size in quanta, rounded up.
 #[inline(always)]
 fn quanta(size: usize) -> usize {
-    // Not `div_ceil`: it does not know that the sum cannot overflow, and costs five instructions.
+    // Not `div_ceil`, which costs five instructions: it does not know that nothing overflows.
     (size + (QUANTUM_BYTES - 1)) >> QUANTUM_BYTES.trailing_zeros()
 }
 
-/// The smallest class whose objects hold `size` bytes and are at multiples of `align` (a power of
-/// two), or `None`.
-///
-/// Objects are at multiples of their stride from the start of a slab, which is aligned to 64 KiB.
-/// So the stride must be a multiple of the alignment.
+/// The smallest class of the fast path whose objects hold `size` bytes and are at multiples of
+/// `align`, a power of two. Objects are at multiples of their stride from the start of a slab,
+/// which is aligned to 64 KiB.
 #[inline]
 #[must_use]
 pub fn of_layout(size: usize, align: usize) -> Option<usize> {
@@ -234,12 +226,6 @@ fn of_wide_alignment(size: usize, align: usize) -> Option<usize> {
     let own = size.max(align).next_power_of_two().max(ALIGNED_BYTES_MIN);
     let own = PLAIN + (own / ALIGNED_BYTES_MIN).ilog2() as usize;
     plain.into_iter().chain([own]).min_by_key(|class| SIZES[*class])
-}
-
-/// The middle class for a size and an alignment (a power of two) of at most [`MIDDLE_BYTES_MAX`],
-/// where [`of_layout`] has none.
-pub(crate) fn of_middle(size: usize, align: usize) -> Option<usize> {
-    (MIDDLE..CLASSES).find(|class| bytes_of_class(*class) >= size && is_aligned(*class, align))
 }
 
 /// True when each object of a class is alone in its slab.

@@ -32,24 +32,22 @@ const SHIFT_MASK: usize = 63;
 /// A block with pad and red zone; 0 when memory is out.
 pub(crate) fn alloc(size: usize, align: usize, frame: Frame) -> usize {
     let front = align.max(PAD_BYTES);
-    let Some(total) = front.checked_add(size).and_then(|bytes| bytes.checked_add(ZONE_BYTES))
-    else {
-        return 0;
-    };
-    let start = block::alloc(total, align.max(PAD_BYTES), &Request { bytes: size, align, frame }).0;
+    let total = front.checked_add(size).and_then(|bytes| bytes.checked_add(ZONE_BYTES));
+    let request = Request { bytes: size, align, frame };
+    let start = total.map_or(0, |total| block::alloc(total, front, &request).0);
     if start == 0 {
         return 0;
     }
     let user = start + front;
     write(user - 16, size);
     write(user - 8, seal(user, size, front.trailing_zeros() as usize));
-    let zone = zone_of(user, size, start);
-    zone.fill(ZONE);
+    zone_of(user, size, start).fill(ZONE);
     user
 }
 
-/// Checks pad and red zone of a block and returns the block's start; aborts the process on damage.
-pub(crate) fn check(user: usize) -> usize {
+/// Checks pad and red zone of a block, and returns the block's start and the size that the user
+/// requested; aborts the process on damage.
+pub(crate) fn check(user: usize) -> (usize, usize) {
     let (size, front) = measures(user);
     let start = user - front;
     let zone = zone_of(user, size, start);
@@ -59,18 +57,12 @@ pub(crate) fn check(user: usize) -> usize {
             size + place
         ));
     }
-    start
-}
-
-/// The size that the user requested.
-pub(crate) fn usable(user: usize) -> usize {
-    check(user);
-    measures(user).0
+    (start, size)
 }
 
 /// Aborts the process unless the user has requested this size.
 pub(crate) fn check_size(user: usize, size: usize) {
-    let requested = usable(user);
+    let requested = check(user).1;
     if requested != size {
         report::die(format_args!(
             "free of {user:#x} with size {size}: the block has {requested} bytes"

@@ -1,13 +1,13 @@
 //! The slow paths: first use, empty and full sheaves, large sizes, bad input.
 
-use core::ptr::{null_mut, with_exposed_provenance_mut};
+use core::ptr::with_exposed_provenance_mut;
 
 use sheaves_rcu::defer::Channel;
 use sheaves_slab::CacheId;
 use sheaves_slab::last_frees;
 use sheaves_slab::mode::{is_debug, is_hardened};
 use sheaves_slab::raw::by_id;
-use sheaves_slab::sampling::{self, Request, large};
+use sheaves_slab::sampling::{self, Request};
 use sheaves_sys::stack::Frame;
 use sheaves_sys::{errno, probe};
 
@@ -76,7 +76,6 @@ fn alloc_or_zeroed(size: usize, align: usize, frame: Frame) -> (*mut u8, bool) {
         probe::alloc_failed(size, align);
         profile::note_failure();
         errno::set(errno::ENOMEM);
-        return (null_mut(), false);
     }
     (with_exposed_provenance_mut(block), is_zero)
 }
@@ -100,7 +99,7 @@ pub(crate) fn alloc_zeroed(size: usize, frame: Frame) -> *mut u8 {
 /// The start of a block, below any red zone.
 fn start_of(block: *mut u8) -> usize {
     let address = block.expose_provenance();
-    if has_zones(address) { redzone::check(address) } else { address }
+    if has_zones(address) { redzone::check(address).0 } else { address }
 }
 
 /// [`crate::free()`] by the slow path, on behalf of the function that the frame is of.
@@ -156,7 +155,7 @@ unsafe extern "C" fn free_rcu_from(block: *mut u8, stack: usize, frame: usize) {
                 by_id::free_rcu_checked(CacheId::of_class(class), address, frame);
             },
             Some(Block::Huge { bytes }) => {
-                large::note_deferral(address, frame);
+                sampling::defer(address, frame);
                 // SAFETY: as above.
                 unsafe { LARGE.free_later(with_exposed_provenance_mut(address), bytes) };
             }
@@ -169,7 +168,7 @@ unsafe extern "C" fn free_rcu_from(block: *mut u8, stack: usize, frame: usize) {
 
 /// Bytes that the caller may use in a block.
 pub(crate) fn usable(address: usize) -> usize {
-    if has_zones(address) { redzone::usable(address) } else { block::usable(address) }
+    if has_zones(address) { redzone::check(address).1 } else { block::usable(address) }
 }
 
 /// True in debug mode, except for blocks of size 0.

@@ -59,7 +59,7 @@ pub use moves::registry;
 pub use parts::shape;
 #[cfg(feature = "faults")]
 pub use records::object_bytes::FINDINGS;
-pub use records::{last_frees, leaks, trap};
+pub use records::{by_address, last_frees, leaks, trap};
 pub use returning::reclaim::trim;
 pub use space::cache_id::{CLASSES_MAX, CacheId};
 pub use space::{chunk, granule, limit, mode, slab, window};

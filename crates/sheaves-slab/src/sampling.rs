@@ -33,14 +33,14 @@ use crate::deferred;
 use crate::moves::registry::{self, REGISTRY};
 use crate::moves::{earlier, flush, slot};
 use crate::parts::pool;
-use crate::records::profile::{self, FRAMES_MAX, Kind, Site, chance};
+use crate::records::profile::{self, Kind, Listed, chance};
 use crate::records::trap;
 use crate::space::cache_id::{CLASSES_MAX, CacheId};
 use crate::space::mode;
 
 pub use crate::moves::tags::note_frees_by_layout;
 pub use crate::records::profile::{
-    RATE_BYTES, RATE_BYTES_MAX, RATE_BYTES_MIN, Request, large, rate, resize, was_on,
+    RATE_BYTES, RATE_BYTES_MAX, RATE_BYTES_MIN, Request, close, defer, large, rate, resize, was_on,
 };
 
 /// Takes samples of allocations from now on, on average one in `rate` bytes, from
@@ -56,7 +56,6 @@ pub fn start(rate: usize) -> bool {
     }
     let is_started = profile::begin(rate);
     if is_started {
-        profile::percpu::begin();
         empty_slots();
         watch_earlier();
     }
@@ -79,23 +78,18 @@ pub fn stop() {
 /// there are samples as if it were on at [`RATE_BYTES`]. False in a hardened process, when memory
 /// has run out, or where the kernel refuses the handler of SIGSEGV. Costs what [`start`] does.
 pub fn start_traps(one_in: usize) -> bool {
-    let one_in = one_in.max(1);
-    if !trap::set(one_in) {
-        return false;
-    }
-    profile::set_trap_rate(RATE_BYTES.saturating_mul(one_in));
-    if profile::rate() == 0 {
+    let is_on = trap::set(one_in.max(1));
+    if is_on && profile::rate() == 0 {
         empty_slots();
         watch_earlier();
     }
-    true
+    is_on
 }
 
 /// Guards no further samples. Those that there are stay guarded.
 pub fn stop_traps() {
     let is_off = trap::set(0);
     debug_assert!(is_off, "turning off asks for nothing");
-    profile::set_trap_rate(0);
     if profile::rate() == 0 {
         forget_earlier();
     }
@@ -186,33 +180,29 @@ pub fn dump(out: &mut impl Write) -> fmt::Result {
     writeln!(out, "sheaves heap profile 1\nrate_bytes {}", head.rate)?;
     writeln!(out, "is_on {}\nsince_ms {}", u8::from(head.is_on), head.since_ms)?;
     writeln!(out, "until_ms {}\ndropped {}", clock::wall_ms(), head.dropped)?;
-    let mut addresses = [0; FRAMES_MAX];
-    let mut index = 0;
-    while let Some((found, site)) = profile::next_site(head.session, index, &mut addresses) {
-        write_site(out, &site, &addresses)?;
-        index = found + 1;
-    }
+    profile::sites(head.session, 0).try_for_each(|listed| write_site(out, &listed))?;
     writeln!(out, "end")
 }
 
-fn write_site(out: &mut impl Write, site: &Site, addresses: &[usize]) -> fmt::Result {
-    let state = if site.is_deferral { "deferred" } else { "live" };
-    let kind = match site.kind {
+fn write_site(out: &mut impl Write, listed: &Listed) -> fmt::Result {
+    let site = &listed.site;
+    let state = if site.source.is_deferral { "deferred" } else { "live" };
+    let kind = match site.source.kind {
         Kind::Malloc => "malloc",
         Kind::Cache => "cache",
         Kind::Large => "large",
         Kind::PerCpu => "percpu",
     };
     write!(out, "site {state} {kind} ")?;
-    let name = if site.name.as_str().is_empty() { "_" } else { site.name.as_str() };
-    for letter in name.chars() {
+    let name = site.source.name.as_str();
+    for letter in if name.is_empty() { "_" } else { name }.chars() {
         out.write_char(if letter.is_ascii_graphic() { letter } else { '_' })?;
     }
-    let whole = |weights: u64| (weights + chance::WEIGHT_ONE / 2) / chance::WEIGHT_ONE;
-    write!(out, " {} {}", site.live.samples, whole(site.live.objects))?;
-    write!(out, " {} {}", whole(site.live.bytes), whole(site.all.objects))?;
-    write!(out, " {}", whole(site.all.bytes))?;
-    for address in &addresses[..site.addresses()] {
+    write!(out, " {}", site.live.samples)?;
+    for weights in [site.live.objects, site.live.bytes, site.all.objects, site.all.bytes] {
+        write!(out, " {}", chance::whole(weights))?;
+    }
+    for address in listed.addresses() {
         write!(out, " {address:x}")?;
     }
     writeln!(out)

@@ -17,7 +17,7 @@ mod table;
 use sheaves_rcu::internal::{self, keeper};
 use sheaves_slab::chunk;
 use sheaves_slab::mode::is_hardened;
-use sheaves_slab::sampling::{Request, large};
+use sheaves_slab::sampling::{self, Request, large};
 use sheaves_sys::lock::Held;
 use sheaves_sys::membarrier::Reach;
 use sheaves_sys::{clock, map, probe};
@@ -124,7 +124,7 @@ pub(crate) fn clear(address: usize) {
 /// True when an address is inside a block. Visits every block: for debug mode.
 pub(crate) fn contains(address: usize) -> bool {
     let mut table = TABLE.lock();
-    (0..table.capacity()).any(|index| {
+    (0..table.entries.capacity()).any(|index| {
         let entry = *table.entry(index);
         entry.address & KEPT == 0 && (entry.address..entry.address + entry.bytes).contains(&address)
     })
@@ -135,7 +135,7 @@ pub(crate) fn contains(address: usize) -> bool {
 pub(crate) fn free(address: usize) -> bool {
     let mut table = TABLE.lock();
     let Some(index) = table.find(address) else { return false };
-    large::note_free(address);
+    sampling::close(address);
     let range = table.remove(index);
     probe::large_free(range.address, range.bytes);
     if is_hardened() {
@@ -150,10 +150,13 @@ pub(crate) fn free(address: usize) -> bool {
 
 /// Makes a range idle, and arms the keeper or unmaps what is too much without one.
 fn let_idle(mut table: Held<'_, Table>, range: Entry) {
-    let surplus = table.let_idle(range);
+    let mut surplus = table.let_idle(range);
     let idle_bytes = table.idle.bytes();
     drop(table);
-    give_back_all(surplus);
+    while let Some(range) = surplus {
+        give_back(range);
+        surplus = TABLE.lock().surplus();
+    }
     if idle_bytes >= MUCH_BYTES {
         chunk::note_unused(idle_bytes);
         chunk::after_free();
@@ -191,14 +194,6 @@ impl internal::Sink for Huge {
 
     fn name(&self) -> &'static str {
         "huge"
-    }
-}
-
-/// Unmaps this range, then idle ones for as long as there are too many.
-fn give_back_all(mut surplus: Option<Entry>) {
-    while let Some(range) = surplus {
-        give_back(range);
-        surplus = TABLE.lock().surplus();
     }
 }
 

@@ -1,12 +1,11 @@
-//! The record of the mappings: open addressing with linear probing, keyed by address, at most half
-//! full, in a mapping of its own.
-
-use core::ptr::with_exposed_provenance_mut;
+//! The record of the mappings: blocks, ranges that are kept, idle ones, and those of a hardened
+//! process that were freed.
 
 use sheaves_rcu::internal::keeper;
+use sheaves_slab::by_address::{self, ByAddress, CAPACITY_MIN};
 use sheaves_slab::{chunk, limit};
+use sheaves_sys::clock;
 use sheaves_sys::lock::Lock;
-use sheaves_sys::{clock, map};
 
 use super::idle::{IDLE_BYTES_MAX, Idle, Pages, RANGES_MAX};
 
@@ -18,15 +17,20 @@ pub(super) struct Entry {
     pub(super) bytes: usize,
 }
 
+// SAFETY: zeros are an entry.
+unsafe impl ByAddress for Entry {
+    fn address(&self) -> usize {
+        self.address
+    }
+}
+
 /// Makes an address different from that of any block.
 pub(super) const KEPT: usize = 1;
 
 /// State under the lock.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// Address of entry 0, which is page-aligned, plus the binary logarithm of the number of
-    /// entries; 0 before the first block.
-    location: usize,
+    pub(super) entries: by_address::Table<Entry>,
     /// Number of blocks.
     pub(super) count: usize,
     /// Sum of their bytes.
@@ -47,18 +51,15 @@ pub(crate) struct Table {
 
 /// See `hardened`.
 pub(super) const RETIRED: usize = 256;
-const CAPACITY_MIN: usize = 256;
 const _: () = assert!(CAPACITY_MIN / 2 > RANGES_MAX);
-/// The bits of [`Table::location`] that hold the logarithm.
-const LOGARITHM: usize = 63;
 
-pub(crate) static TABLE: Lock<Table> = Lock::new(Table::at(0));
+pub(crate) static TABLE: Lock<Table> = Lock::new(Table::new());
 
 impl Table {
-    const fn at(location: usize) -> Table {
+    const fn new() -> Table {
         const NONE: Entry = Entry { address: 0, bytes: 0 };
         Table {
-            location,
+            entries: by_address::Table::new(),
             count: 0,
             bytes: 0,
             kept: 0,
@@ -70,45 +71,13 @@ impl Table {
         }
     }
 
-    /// Number of entries, a power of two.
-    pub(super) fn capacity(&self) -> usize {
-        if self.location == 0 { 0 } else { 1 << (self.location & LOGARITHM) }
-    }
-
-    fn entries(&self) -> usize {
-        self.location & !LOGARITHM
-    }
-
     pub(super) fn entry(&mut self, index: usize) -> &mut Entry {
-        debug_assert!(index < self.capacity());
-        let address = self.entries() + index * size_of::<Entry>();
-        // SAFETY: inside the table's mapping, which `&mut self` owns; any bytes are an entry.
-        unsafe { &mut *with_exposed_provenance_mut::<Entry>(address) }
-    }
-
-    /// The index where the search for an address begins.
-    fn home(&self, address: usize) -> usize {
-        // Fibonacci hashing (Knuth, vol. 3, 6.4) of the page number.
-        let hash = (address as u64 >> 12).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        (hash >> 32) as usize & (self.capacity() - 1)
-    }
-
-    /// Index of the entry of an address, or of the empty entry where it belongs.
-    fn probe(&mut self, address: usize) -> usize {
-        let mut index = self.home(address);
-        while self.entry(index).address != 0 && self.entry(index).address != address {
-            index = (index + 1) & (self.capacity() - 1);
-        }
-        index
+        self.entries.entry(index)
     }
 
     /// Index of the entry of an address.
     pub(super) fn find(&mut self, address: usize) -> Option<usize> {
-        if self.location == 0 || address == 0 {
-            return None;
-        }
-        let index = self.probe(address);
-        (self.entry(index).address == address).then_some(index)
+        self.entries.find(address)
     }
 
     /// Adds an entry. False when the table cannot grow.
@@ -116,48 +85,23 @@ impl Table {
     /// At most half of the entries are used, and at most [`RANGES_MAX`] more, for idle ranges that
     /// the kernel refuses to unmap.
     pub(super) fn insert(&mut self, new: Entry) -> bool {
-        if (self.count + self.kept + self.in_doubt + 1) * 2 > self.capacity() && !self.grow() {
-            return false;
+        let has_room = self.entries.reserve(self.count + self.kept + self.in_doubt + 1);
+        if has_room {
+            self.store_block(new);
         }
-        self.store_block(new);
-        true
+        has_room
     }
 
     pub(super) fn store_block(&mut self, new: Entry) {
-        self.store(new);
+        self.entries.store(new);
         self.count += 1;
         self.bytes += new.bytes;
         self.note_bytes();
     }
 
-    fn store(&mut self, new: Entry) {
-        let index = self.probe(new.address);
-        *self.entry(index) = new;
-    }
-
-    /// Doubles the table. False when memory is out.
-    fn grow(&mut self) -> bool {
-        let (old, old_capacity) = (self.entries(), self.capacity());
-        let capacity = (old_capacity * 2).max(CAPACITY_MIN);
-        let Some(entries) = map::anywhere(capacity * size_of::<Entry>()) else { return false };
-        let mut larger = Table::at(entries | capacity.ilog2() as usize);
-        for index in 0..old_capacity {
-            let entry = *self.entry(index);
-            if entry.address != 0 {
-                larger.store(entry);
-            }
-        }
-        self.location = larger.location;
-        if old_capacity > 0 {
-            // SAFETY: the old table's mapping, which nothing refers to any more.
-            unsafe { map::unmap(old, old_capacity * size_of::<Entry>()) };
-        }
-        true
-    }
-
     /// Removes the block at `index`.
     pub(super) fn remove(&mut self, index: usize) -> Entry {
-        let removed = self.clear(index);
+        let removed = self.entries.remove(index);
         self.count -= 1;
         self.bytes -= removed.bytes;
         removed
@@ -221,46 +165,27 @@ impl Table {
     pub(super) fn keep(&mut self, range: Entry) {
         self.in_doubt -= 1;
         // A search ends at an empty entry, so there always is one.
-        if self.count + self.kept + 2 > self.capacity() && !self.grow() {
+        if self.count + self.kept + 2 > self.entries.capacity() && !self.entries.grow() {
             return;
         }
-        self.store(Entry { address: range.address + KEPT, bytes: range.bytes });
+        self.entries.store(Entry { address: range.address + KEPT, bytes: range.bytes });
         self.kept += 1;
     }
 
     /// Takes a range that fits from those that are kept; it is in doubt from then on.
     pub(super) fn take_kept(&mut self, fits: impl Fn(Entry) -> bool) -> Option<Entry> {
-        let end = if self.kept == 0 { 0 } else { self.capacity() };
+        let end = if self.kept == 0 { 0 } else { self.entries.capacity() };
         for index in 0..end {
             let Entry { address, bytes } = *self.entry(index);
             let range = Entry { address: address & !KEPT, bytes };
             if address & KEPT != 0 && fits(range) {
-                self.clear(index);
+                self.entries.remove(index);
                 self.kept -= 1;
                 self.in_doubt += 1;
                 return Some(range);
             }
         }
         None
-    }
-
-    /// Empties the entry at `index` and closes the gap, so that searches need no tombstones.
-    fn clear(&mut self, index: usize) -> Entry {
-        let removed = *self.entry(index);
-        let mask = self.capacity() - 1;
-        let (mut hole, mut next) = (index, (index + 1) & mask);
-        while self.entry(next).address != 0 {
-            let entry = *self.entry(next);
-            let home = self.home(entry.address);
-            // The entry may move into the hole unless its home is after the hole.
-            if next.wrapping_sub(home) & mask >= next.wrapping_sub(hole) & mask {
-                *self.entry(hole) = entry;
-                hole = next;
-            }
-            next = (next + 1) & mask;
-        }
-        *self.entry(hole) = Entry { address: 0, bytes: 0 };
-        removed
     }
 }
 

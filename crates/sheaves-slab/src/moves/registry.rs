@@ -103,12 +103,7 @@ impl Registry {
             };
             limit::start_option();
             profile::start_option();
-            if profile::rate() != 0 {
-                profile::percpu::begin();
-            }
-            if let Some(one_in) = trap::start_option() {
-                profile::set_trap_rate(profile::RATE_BYTES.saturating_mul(one_in));
-            }
+            trap::start_option();
         }
         self.started
     }

@@ -35,41 +35,18 @@ const PIECE_BYTES: usize = 4096;
 /// 2^64 over the golden ratio.
 const MIX: usize = 0x9E37_79B9_7F4A_7C15;
 
-/// What was found, for the reports and for tests.
+/// In tests findings can be counted: 0 as long as they end the process, else 1 and their number.
 #[cfg(feature = "faults")]
 #[doc(hidden)]
-pub static FINDINGS: Findings = Findings { counted: AtomicUsize::new(0) };
-
-/// In tests, what is found can be counted in place of ending the process.
-#[cfg(feature = "faults")]
-#[derive(Debug)]
-pub struct Findings {
-    /// 0 as long as findings end the process, else their number plus 1.
-    counted: AtomicUsize,
-}
-
-#[cfg(feature = "faults")]
-impl Findings {
-    /// From here on findings are counted.
-    pub fn count(&self) {
-        // Relaxed, all: a counter of tests.
-        self.counted.store(1, Ordering::Relaxed);
-    }
-
-    /// How many there were.
-    pub fn counted(&self) -> usize {
-        // Relaxed: as above.
-        self.counted.load(Ordering::Relaxed).saturating_sub(1)
-    }
-}
+pub static FINDINGS: AtomicUsize = AtomicUsize::new(0);
 
 /// Reports an error of the program in one line, and ends the process.
 #[cold]
 pub(crate) fn found(text: core::fmt::Arguments<'_>) {
     #[cfg(feature = "faults")]
-    // Relaxed, both: as above.
-    if FINDINGS.counted.load(Ordering::Relaxed) != 0 {
-        FINDINGS.counted.fetch_add(1, Ordering::Relaxed);
+    // Relaxed, both: a counter of tests.
+    if FINDINGS.load(Ordering::Relaxed) != 0 {
+        FINDINGS.fetch_add(1, Ordering::Relaxed);
         return;
     }
     report::die(text)
@@ -86,16 +63,13 @@ pub(crate) fn start() {
 fn secret() -> usize {
     static SECRET: AtomicUsize = AtomicUsize::new(0);
     // Relaxed, all: a constant, once it is not 0; the exchange has all threads use the same.
-    match SECRET.load(Ordering::Relaxed) {
-        0 => {
-            let secret = process::random() as usize | 1;
-            match SECRET.compare_exchange(0, secret, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => secret,
-                Err(other) => other,
-            }
-        }
-        secret => secret,
+    let secret = SECRET.load(Ordering::Relaxed);
+    if secret != 0 {
+        return secret;
     }
+    let new = process::random() as usize | 1;
+    let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
+    SECRET.compare_exchange(0, new, success, failure).map_or_else(|other| other, |_| new)
 }
 
 /// The canary of an object.
@@ -178,23 +152,23 @@ pub(crate) fn check_canaries(shape: &Shape, object: usize, has_neighbour: bool) 
         canary.load(Ordering::Relaxed)
     };
     if load(object) != canary(object) {
-        report_overflow(shape, object, format_args!("something was written past its end"));
+        found(format_args!(
+            "object {object:#x} of cache {} (size {}): something was written past its end",
+            shape.name(),
+            shape.size
+        ));
         // SAFETY: the canary is inside the object, which is the caller's.
         unsafe { canary_of(shape, object).write(canary(object)) };
     }
     let neighbour = object - shape.stride;
     if has_neighbour && ![0, canary(neighbour)].contains(&load(neighbour)) {
-        let text = format_args!(
-            "something was written before its start, or past the end of {neighbour:#x}"
-        );
-        report_overflow(shape, object, text);
+        found(format_args!(
+            "object {object:#x} of cache {} (size {}): something was written before its start, \
+             or past the end of {neighbour:#x}",
+            shape.name(),
+            shape.size
+        ));
     }
-}
-
-#[cold]
-fn report_overflow(shape: &Shape, object: usize, text: core::fmt::Arguments<'_>) {
-    let (name, size) = (shape.name(), shape.size);
-    found(format_args!("object {object:#x} of cache {name} (size {size}): {text}"));
 }
 
 /// Clears an object that is freed, or makes it inaccessible.

@@ -4,15 +4,13 @@ use super::*;
 use crate::parts::shape::Name;
 
 fn live(kind: Kind) -> (u64, u64, u64) {
-    let (mut index, mut sums, mut addresses) = (0, (0, 0, 0), [0; FRAMES_MAX]);
-    let session = head().session;
-    while let Some((found, site)) = next_site(session, index, &mut addresses) {
-        if site.kind == kind {
+    let mut sums = (0, 0, 0);
+    for site in sites(head().session, 0).map(|listed| listed.site) {
+        if site.source.kind == kind {
             sums.0 += site.live.samples;
             sums.1 += site.live.objects / chance::WEIGHT_ONE;
             sums.2 += site.live.bytes / chance::WEIGHT_ONE;
         }
-        index = found + 1;
     }
     sums
 }
@@ -29,7 +27,7 @@ fn large_blocks_keep_their_weight_when_they_are_resized() {
     let address = |index: usize| (index + 1) << 20;
     let check = |bytes: usize, what: &str| {
         let (samples, objects, sum) = live(Kind::Large);
-        assert_eq!(samples as usize, large_records());
+        assert_eq!(samples as usize, open_records());
         // Three standard errors of the estimate.
         let error = BLOCKS as f64 * 3.0 / (samples as f64).sqrt();
         assert!((objects as f64 - BLOCKS as f64).abs() < error, "{what}: {objects} of {BLOCKS}");
@@ -49,9 +47,9 @@ fn large_blocks_keep_their_weight_when_they_are_resized() {
     }
     check(1 << 19, "shorter");
     for index in 0..BLOCKS {
-        large::note_free(address(index));
+        close(address(index));
     }
-    assert_eq!((live(Kind::Large), large_records()), ((0, 0, 0), 0));
+    assert_eq!((live(Kind::Large), open_records()), ((0, 0, 0), 0));
     end();
 }
 
@@ -60,21 +58,20 @@ fn a_deferred_sample_moves_to_the_place_of_its_deferral() {
     let _one = TESTING.lock();
     // Other tests have no samples at this rate.
     assert!(begin(RATE_BYTES_MAX));
-    let key = Key { kind: Kind::Cache, cache: 9, is_deferral: false };
-    let record =
-        Record { address: 64, bytes: 32, weight: 0, point: 0, site: 0, is_deferred: false };
+    let name = Name::new("cache");
+    let source = Source { kind: Kind::Cache, cache: 9, is_deferral: false, name };
     let word = 0x4444_usize;
     let here = Frame { stack: (&raw const word).addr(), frame: 0 };
-    assert!(PROFILE.lock().open(key, Name::new("cache"), 32, record, Frame::NONE));
+    PROFILE.lock().open(source, 64, 32, 0, &request(32));
     defer(64, here);
     defer(64, Frame::NONE);
     assert_eq!((open_records(), deferred_records()), (1, 1));
-    let mut addresses = [0; FRAMES_MAX];
-    let (mut index, mut found) = (0, 0);
-    while let Some((at, site)) = next_site(head().session, index, &mut addresses) {
-        let is_there = u64::from(site.is_deferral);
-        assert_eq!((site.live.samples, site.addresses() as u64), (is_there, is_there));
-        (index, found) = (at + 1, found + 1);
+    let mut found = 0;
+    for listed in sites(head().session, 0) {
+        let is_there = u64::from(listed.site.source.is_deferral);
+        let addresses = listed.addresses().len() as u64;
+        assert_eq!((listed.site.live.samples, addresses), (is_there, is_there));
+        found += 1;
     }
     assert_eq!(found, 2);
     assert!(close(64) && !close(64));
@@ -87,15 +84,15 @@ fn a_new_session_knows_nothing_of_the_one_before() {
     let _one = TESTING.lock();
     assert!(begin(1 << 20));
     large::note_alloc(1 << 30, &request(1 << 30));
-    assert_eq!(large_records(), 1);
+    assert_eq!(open_records(), 1);
     let before = head().session;
     assert!(begin(1 << 20));
-    assert_eq!((large_records(), live(Kind::Large)), (0, (0, 0, 0)));
-    assert!(next_site(before, 0, &mut [0; FRAMES_MAX]).is_none());
-    large::note_free(1 << 30);
+    assert_eq!((open_records(), live(Kind::Large)), (0, (0, 0, 0)));
+    assert!(sites(before, 0).next().is_none());
+    close(1 << 30);
     large::note_resize(1 << 30, 1 << 31, 1 << 30, &request(1 << 29));
-    assert_eq!(large_records(), 0);
+    assert_eq!(open_records(), 0);
     end();
     large::note_alloc(1 << 30, &request(1 << 30));
-    assert_eq!(large_records(), 0);
+    assert_eq!(open_records(), 0);
 }

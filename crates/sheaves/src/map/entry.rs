@@ -153,20 +153,12 @@ impl<K, V> Limbo<K, V> {
     /// From [`Entry::new`]; in no table any more, and only readers use it.
     #[inline]
     pub(super) unsafe fn retire(&self, hash: u64, entry: *mut Entry<K, V>) {
-        if Entry::<K, V>::HAS_DESTRUCTOR {
-            // SAFETY: the same contract.
-            unsafe { self.add(hash, entry) };
-        } else {
+        if !Entry::<K, V>::HAS_DESTRUCTOR {
             // SAFETY: from `Entry::new`.
             let block = unsafe { Entry::block(entry) };
             // SAFETY: allocated with this layout; only readers use it.
-            unsafe { sheaves_heap::free_rcu_layout(block, Entry::<K, V>::LAYOUT) };
+            return unsafe { sheaves_heap::free_rcu_layout(block, Entry::<K, V>::LAYOUT) };
         }
-    }
-
-    /// # Safety
-    /// As [`Limbo::retire`]; with a destructor.
-    unsafe fn add(&self, hash: u64, entry: *mut Entry<K, V>) {
         let mut lists = self.shards[(hash >> 32) as usize % SHARDS].lock();
         // SAFETY: in no table any more; the list is dropped after a grace period.
         unsafe { lists.open.add(entry) };

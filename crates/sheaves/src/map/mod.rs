@@ -82,14 +82,10 @@ use table::Table;
 ///
 /// # Cost
 ///
-/// `sheaves bench map` compares it with others. Lookups, and changes from two threads, take less
-/// time than with papaya; the growth of a small map takes more. dashmap, which stores entries in
-/// its table, is faster when threads use different shards, above all for changes and growth.
-///
 /// A lookup touches two cache lines: the bucket and the entry. At most one lookup in about 25
 /// touches a second bucket. In a map that has grown by itself an entry takes 16 to 32 bytes of the
 /// table, and a block for key and value, with 8 bytes more if these have a destructor. An empty map
-/// is about 320 bytes and has no table.
+/// is about 320 bytes and has no table. `sheaves bench map` compares it with others.
 ///
 /// # Resizing
 ///
@@ -99,12 +95,10 @@ use table::Table;
 /// never wait for that and never restart; during a resize they may read one bucket more. A table
 /// that is not changed any more stays half moved, which does no harm.
 ///
-/// # Memory ordering
+/// # Memory ordering and blocking
 ///
 /// What a thread did before it inserted a value happens before what another thread does after it
 /// has found the value. Changes of one key happen in one order, on which all threads agree.
-///
-/// # Blocking
 ///
 /// Lookups and iteration never block. Changes of keys in the same bucket exclude each other: a
 /// writer spins briefly, then sleeps. The lock is held for tens of nanoseconds, unless a closure
@@ -118,14 +112,12 @@ use table::Table;
 /// [`RcuHashMap::reclaim`], or with the map: so key and value may borrow what outlives the map. The
 /// thread that drops it may be in a read section.
 ///
-/// # Fork and signals
+/// # Fork, signals and panics
 ///
 /// After a fork the child may read. It may change the map if no other thread was changing it at
 /// the moment of the fork; otherwise a chain may stay locked for ever, and the child may never drop
 /// values that the other thread was ending. [`RcuHashMap::get`] may be called in signal handlers if
 /// `Hash` and `Eq` may; nothing else may.
-///
-/// # Panics
 ///
 /// The map itself never panics. A panic of `Eq`, or of a closure, leaves the map unchanged; a panic
 /// of a destructor leaks no other entry. A panic of `Hash` while entries move aborts the process.
@@ -216,12 +208,6 @@ impl<K, V, S> RcuHashMap<K, V, S> {
         self.table().map_or(0, |table| table.buckets() * table::ENTRIES_MAX)
     }
 
-    /// The hasher.
-    #[must_use]
-    pub fn hasher(&self) -> &S {
-        &self.hasher
-    }
-
     /// Drops replaced and removed values whose grace period has ended, and starts a grace period
     /// for the others; true if no others are left. Never waits. For types with a destructor; others
     /// need no call.
@@ -265,17 +251,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     {
         let entry = self.find(key, guard)?;
         Some(&entry.value)
-    }
-
-    /// Key and value, as [`RcuHashMap::get`].
-    #[inline]
-    pub fn get_key_value<'g, Q>(&'g self, key: &Q, guard: &'g Guard) -> Option<(&'g K, &'g V)>
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        let entry = self.find(key, guard)?;
-        Some((&entry.key, &entry.value))
     }
 
     /// True if the key has a value. Uses a read section of its own.

@@ -83,31 +83,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         Some(self.take(chain, &found, guard))
     }
 
-    /// Replaces the value of a key by what `make` computes from it, and returns the new value. No
-    /// other thread changes the entry meanwhile. `None` if there is no value. `make` runs once, and
-    /// must not use the map.
-    pub fn update<'g, Q>(
-        &'g self,
-        key: &Q,
-        make: impl FnOnce(&V) -> V,
-        guard: &'g Guard,
-    ) -> Option<&'g V>
-    where
-        K: Borrow<Q> + Clone,
-        Q: Hash + Eq + ?Sized,
-    {
-        // Declared before the lock is taken, so dropped after it is released if a closure panics.
-        let value;
-        let chain = self.lock(self.hash(key), guard)?;
-        let found = chain.find(key)?;
-        // SAFETY: an entry in a chain is not ended while its lock is held.
-        let old = unsafe { &*found.entry };
-        value = make(&old.value);
-        let key = old.key.clone();
-        let (new, _) = self.replace(chain, &found, key, value, guard);
-        Some(new)
-    }
-
     /// Replaces the value of a key, or its absence, by what `make` computes from it, and returns
     /// the new value. If `make` returns `None` the entry is removed. No other thread changes the
     /// entry meanwhile. `make` runs once, and must not use the map.

@@ -54,7 +54,8 @@ fn permanent_keys_are_returned_exactly_once_during_resizes() {
             let mut random = Random::new(3);
             while !stop.load(Ordering::Relaxed) {
                 let key = random.below(STAY);
-                assert!(map.update(&key, |value| value + STAY, &read()).is_some());
+                let add = |value: Option<&u64>| value.map(|value| value + STAY);
+                assert!(map.compute(key, add, &read()).is_some());
             }
         });
         let mut round = 0;

@@ -97,11 +97,11 @@ fn a_key_is_dropped_without_the_lock_when_its_value_is_not_made() {
 }
 
 #[test]
-fn a_copy_of_a_key_is_dropped_without_the_lock_when_its_value_is_not_made() {
+fn a_second_key_is_dropped_without_the_lock_when_its_value_is_not_made() {
     drops_without_a_lock(|used| {
         // The key that stays is not dropped: the map is leaked.
         used.map.insert(Using::new(2, used), 0, &read());
-        used.map.update(&Using::plain(2), |_| panic!("no value"), &read());
+        used.map.compute(Using::new(2, used), |_| panic!("no value"), &read());
     });
 }
 

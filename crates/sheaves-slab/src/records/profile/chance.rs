@@ -12,6 +12,11 @@ use sheaves_sys::process;
 /// Weights are integers, so that what was added can be subtracted: units of 1 / 256 object.
 pub(crate) const WEIGHT_ONE: u64 = 256;
 
+/// How many whole objects, or bytes, weights stand for.
+pub(crate) fn whole(weights: u64) -> u64 {
+    (weights + WEIGHT_ONE / 2) / WEIGHT_ONE
+}
+
 /// A random number above 0, up to 1: 53 random bits.
 fn unit() -> f64 {
     ((random() >> 11) + 1) as f64 * (1.0 / (1_u64 << 53) as f64)

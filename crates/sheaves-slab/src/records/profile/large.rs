@@ -1,38 +1,19 @@
-//! Large blocks, which `sheaves-heap` samples: a block is a sample if one of its bytes is.
+//! Large blocks, which `sheaves-heap` samples, and per-CPU objects: one is a sample if one of its
+//! bytes is; of a per-CPU object, in any slot that is in use.
 
+use sheaves_percpu::internal::observer::{self, Observer};
+use sheaves_percpu::internal::slots::slots_used;
 use sheaves_sys::stack::Frame;
 
-use super::sites::{Key, Kind};
-use super::{PROFILE, Profile, Record, Request, chance, large_records, rate};
+use super::sites::{Kind, Source};
+use super::{PROFILE, Profile, Record, Request, chance, close, open_records, rate};
 use crate::parts::shape::Name;
 
-/// A block was allocated.
+/// A large block was allocated.
 #[inline]
 pub fn note_alloc(address: usize, request: &Request) {
     if rate() != 0 {
-        open(&mut PROFILE.lock(), address, 0, request);
-    }
-}
-
-#[cold]
-fn open(profile: &mut Profile, address: usize, start: usize, request: &Request) {
-    let key = Key { kind: Kind::Large, cache: 0, is_deferral: false };
-    profile.open_by_bytes(key, Name::new("large"), address, start, request);
-}
-
-/// A block is freed. Called before another thread can get its address.
-#[inline]
-pub fn note_free(address: usize) {
-    if large_records() != 0 {
-        PROFILE.lock().close(address);
-    }
-}
-
-/// A block is freed after a grace period.
-#[inline]
-pub fn note_deferral(address: usize, frame: Frame) {
-    if large_records() != 0 {
-        PROFILE.lock().defer(address, frame);
+        open(&mut PROFILE.lock(), Kind::Large, address, 0, request);
     }
 }
 
@@ -40,7 +21,7 @@ pub fn note_deferral(address: usize, frame: Frame) {
 /// bytes that were added; a shorter one stays one if it still has the byte that made it one. Called
 /// before another thread can get the old address.
 pub fn note_resize(address: usize, new_address: usize, old: usize, request: &Request) {
-    if rate() == 0 && large_records() == 0 {
+    if rate() == 0 && open_records() == 0 {
         return;
     }
     let mut profile = PROFILE.lock();
@@ -49,13 +30,38 @@ pub fn note_resize(address: usize, new_address: usize, old: usize, request: &Req
             let weight = chance::weight(request.bytes, profile.rate);
             let bytes = request.bytes;
             let record = Record { address: new_address, bytes, weight, ..record };
-            let is_inserted = profile.insert(record);
-            debug_assert!(is_inserted, "an entry was just removed");
+            profile.put_back(record);
         }
-        Some(_) => {}
         None if rate() != 0 && request.bytes > old => {
-            open(&mut profile, new_address, old, request);
+            open(&mut profile, Kind::Large, new_address, old, request);
         }
-        None => {}
+        _ => {}
+    }
+}
+
+/// Makes a block a sample if one of its bytes from `start` on is one.
+#[cold]
+fn open(profile: &mut Profile, kind: Kind, address: usize, start: usize, request: &Request) {
+    let point = start as f64 + chance::skip_bytes(profile.rate);
+    if point < request.bytes as f64 {
+        let name = Name::new(if kind == Kind::Large { "large" } else { "percpu" });
+        let source = Source { kind, cache: 0, is_deferral: false, name };
+        profile.open(source, address, request.bytes, point as usize, request);
+    }
+}
+
+static OBSERVER: Observer =
+    Observer { alloc: note_percpu_alloc, free: |address| _ = close(address) };
+
+/// From now on per-CPU objects can be samples, while profiling is on.
+pub(crate) fn observe_percpu() {
+    observer::observe(&OBSERVER);
+}
+
+extern "C" fn note_percpu_alloc(address: usize, bytes: usize, stack: usize, frame: usize) {
+    if rate() != 0 {
+        let bytes = bytes * slots_used().max(1);
+        let request = Request { bytes, align: 0, frame: Frame { stack, frame } };
+        open(&mut PROFILE.lock(), Kind::PerCpu, address, 0, &request);
     }
 }

@@ -15,7 +15,6 @@
 
 pub(crate) mod chance;
 pub mod large;
-pub(crate) mod percpu;
 mod records;
 mod sites;
 
@@ -28,8 +27,8 @@ use sheaves_sys::{clock, options, probe};
 use crate::space::cache_id::{CLASSES_MAX, CacheId};
 use crate::space::mode;
 use records::{Record, Records};
-pub(crate) use sites::{FRAMES_MAX, Kind, Site};
-use sites::{Key, Sites};
+pub(crate) use sites::{FRAMES_MAX, Kind, Listed};
+use sites::{Sites, Source};
 
 /// The lowest and the highest mean distance of samples, in bytes.
 pub const RATE_BYTES_MIN: usize = options::PROF_BYTES.0 as usize;
@@ -45,10 +44,9 @@ static RATE: AtomicUsize = AtomicUsize::new(0);
 static TAG_RATE: AtomicUsize = AtomicUsize::new(0);
 /// Profiling was on at some time: there may be tagged entries and watched slabs.
 static IS_USED: AtomicBool = AtomicBool::new(false);
-/// Number of records; of those of deferred objects; of those of large blocks.
+/// Number of records; of those of deferred objects.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 static DEFERRED: AtomicUsize = AtomicUsize::new(0);
-static LARGE: AtomicUsize = AtomicUsize::new(0);
 
 /// What is known of an allocation where it can become a sample.
 #[derive(Debug, Clone, Copy)]
@@ -130,13 +128,6 @@ pub(crate) fn deferred_records() -> usize {
     DEFERRED.load(Ordering::Relaxed)
 }
 
-/// Number of records of large blocks, likewise.
-#[must_use]
-pub(crate) fn large_records() -> usize {
-    // Relaxed: as above.
-    LARGE.load(Ordering::Relaxed)
-}
-
 /// True once profiling has been on.
 #[must_use]
 pub fn was_on() -> bool {
@@ -145,10 +136,7 @@ pub fn was_on() -> bool {
 
 /// Forgets all samples, and takes new ones at a rate. False when memory is out.
 pub(crate) fn begin(rate: usize) -> bool {
-    begin_at(rate.clamp(RATE_BYTES_MIN, RATE_BYTES_MAX))
-}
-
-fn begin_at(rate: usize) -> bool {
+    let rate = if mode::is_debug() { 1 } else { rate.clamp(RATE_BYTES_MIN, RATE_BYTES_MAX) };
     let mut profile = PROFILE.lock();
     if !profile.sites.map() {
         return false;
@@ -157,8 +145,8 @@ fn begin_at(rate: usize) -> bool {
     profile.rate = rate;
     profile.session += 1;
     profile.since_ms = clock::wall_ms();
-    let rate = profile.rate;
     profile.set_rate(rate);
+    large::observe_percpu();
     true
 }
 
@@ -184,36 +172,34 @@ pub(crate) fn walk(frame: Frame, out: &mut [usize]) -> usize {
 /// Takes samples at the rate that `SHEAVES_PROF` asks for. In debug mode each allocation is a
 /// sample from the start.
 pub(crate) fn start_option() {
-    if mode::is_debug() {
-        begin_at(1);
-        return;
-    }
-    if let Some(rate) = options::PROF.asked() {
-        begin(rate as usize);
+    let asked = options::PROF.asked().map(|rate| rate as usize);
+    if let Some(rate) = asked.or(mode::is_debug().then_some(1)) {
+        begin(rate);
     }
 }
 
-/// Notes a sample: an object of a cache that was just allocated. False when there is no room.
-pub(crate) fn open(id: CacheId, object: usize, request: &Request) -> bool {
+/// Notes a sample: an object of a cache that was just allocated.
+pub(crate) fn open(id: CacheId, object: usize, request: &Request) {
     let shape = id.shape();
     let bytes = if request.bytes == 0 { shape.size } else { request.bytes };
     let is_class = usize::from(id.number()) <= CLASSES_MAX;
     let kind = if is_class { Kind::Malloc } else { Kind::Cache };
-    let key = Key { kind, cache: id.number(), is_deferral: false };
-    let record =
-        Record { address: object, bytes, weight: 0, point: 0, site: 0, is_deferred: false };
-    PROFILE.lock().open(key, shape.name, shape.stride, record, request.frame)
+    let source = Source { kind, cache: id.number(), is_deferral: false, name: shape.name };
+    PROFILE.lock().open(source, object, shape.stride, 0, &Request { bytes, ..*request });
 }
 
-/// Notes that an object is freed. True if it was a sample.
-pub(crate) fn close(object: usize) -> bool {
-    open_records() != 0 && PROFILE.lock().close(object).is_some()
+/// Notes that an object or a large block is freed, before another thread can get its address. True
+/// if it was a sample.
+#[inline]
+pub fn close(address: usize) -> bool {
+    open_records() != 0 && PROFILE.lock().close(address).is_some()
 }
 
-/// Notes that an object is deferred by the caller of a function, if it is a sample.
-pub(crate) fn defer(object: usize, frame: Frame) {
+/// Notes that an object or a large block is deferred by the caller of a function.
+#[inline]
+pub fn defer(address: usize, frame: Frame) {
     if open_records() != 0 {
-        PROFILE.lock().defer(object, frame);
+        PROFILE.lock().defer(address, frame);
     }
 }
 
@@ -221,11 +207,8 @@ pub(crate) fn defer(object: usize, frame: Frame) {
 pub fn resize(object: usize, bytes: usize) {
     if open_records() != 0 {
         let mut profile = PROFILE.lock();
-        if let Some(record) = profile.records.find(object) {
-            let old = *record;
-            record.bytes = bytes;
-            profile.count(&old, false);
-            profile.count(&Record { bytes, ..old }, true);
+        if let Some(record) = profile.take(object) {
+            profile.put_back(Record { bytes, ..record });
         }
     }
 }
@@ -248,60 +231,40 @@ impl Profile {
         self.records.clear();
         self.sites.clear();
         self.dropped = 0;
-        // Relaxed, all: see `open_records`. A record that another thread makes now is counted
+        // Relaxed, both: see `open_records`. A record that another thread makes now is counted
         // under the lock.
         OPEN.store(0, Ordering::Relaxed);
         DEFERRED.store(0, Ordering::Relaxed);
-        LARGE.store(0, Ordering::Relaxed);
     }
 
-    /// Adds a record, whose site is that of `frame`. Its weight is that of an object with `stride`
-    /// bytes.
+    /// Adds a record, whose site is that of the request. Its weight is that of an object with
+    /// `stride` bytes.
     fn open(
         &mut self,
-        key: Key,
-        name: crate::parts::shape::Name,
-        stride: usize,
-        record: Record,
-        frame: Frame,
-    ) -> bool {
-        // A record of an earlier allocation at this address: the free was not noted.
-        self.close(record.address);
-        let weight = chance::weight(stride, self.rate);
-        let site = self.site(key, name, frame);
-        let is_open = site.is_some_and(|site| self.insert(Record { weight, site, ..record }));
-        if let (true, Some(site)) = (is_open, site) {
-            self.sites.site(site as usize).all.add(weight, record.bytes);
-            let weight_bytes = weight as usize * record.bytes / chance::WEIGHT_ONE as usize;
-            probe::sample_alloc(record.address, record.bytes, weight_bytes);
-        } else {
-            self.dropped += 1;
-        }
-        is_open
-    }
-
-    /// Makes something with its own address a sample if one of its bytes from `start` on is one.
-    fn open_by_bytes(
-        &mut self,
-        key: Key,
-        name: crate::parts::shape::Name,
+        source: Source,
         address: usize,
-        start: usize,
+        stride: usize,
+        point: usize,
         request: &Request,
     ) {
-        let (bytes, point) = (request.bytes, start as f64 + chance::skip_bytes(self.rate));
-        if point < bytes as f64 {
-            let point = point as usize;
-            let record = Record { address, bytes, weight: 0, point, site: 0, is_deferred: false };
-            self.open(key, name, bytes, record, request.frame);
+        // A record of an earlier allocation at this address: the free was not noted.
+        self.close(address);
+        let (bytes, weight) = (request.bytes, chance::weight(stride, self.rate));
+        let record = |site| Record { address, bytes, weight, point, site, is_deferred: false };
+        match self.site(source, request.frame) {
+            Some(site) if self.insert(record(site)) => {
+                self.sites.site(site).all.add(weight, bytes);
+                let weight_bytes = weight as usize * bytes / chance::WEIGHT_ONE as usize;
+                probe::sample_alloc(address, bytes, weight_bytes);
+            }
+            _ => self.dropped += 1,
         }
     }
 
-    fn site(&mut self, key: Key, name: crate::parts::shape::Name, frame: Frame) -> Option<u32> {
+    fn site(&mut self, source: Source, frame: Frame) -> Option<u32> {
         let mut addresses = [0; FRAMES_MAX];
-        // SAFETY: the function that the frame is of is in the call chain of this one.
-        let count = unsafe { stack::walk(frame, &mut addresses) };
-        self.sites.find(key, name, &addresses[..count]).map(|site| site as u32)
+        let count = walk(frame, &mut addresses);
+        self.sites.find(source, &addresses[..count])
     }
 
     fn insert(&mut self, record: Record) -> bool {
@@ -312,21 +275,24 @@ impl Profile {
         is_inserted
     }
 
+    /// Inserts a record in place of one that was just taken.
+    fn put_back(&mut self, record: Record) {
+        let is_inserted = self.insert(record);
+        debug_assert!(is_inserted, "an entry was just removed");
+    }
+
     /// Adds a record to the sums of its site, or subtracts it.
     fn count(&mut self, record: &Record, is_added: bool) {
-        let site = self.sites.site(record.site as usize);
+        let live = &mut self.sites.site(record.site).live;
         match is_added {
-            true => site.live.add(record.weight, record.bytes),
-            false => site.live.subtract(record.weight, record.bytes),
+            true => live.add(record.weight, record.bytes),
+            false => live.subtract(record.weight, record.bytes),
         }
         let step = if is_added { 1 } else { usize::MAX };
-        // Relaxed, all: see `open_records`; they change under the lock.
+        // Relaxed, both: see `open_records`; they change under the lock.
         OPEN.fetch_add(step, Ordering::Relaxed);
         if record.is_deferred {
             DEFERRED.fetch_add(step, Ordering::Relaxed);
-        }
-        if site.kind == Kind::Large {
-            LARGE.fetch_add(step, Ordering::Relaxed);
         }
     }
 
@@ -343,17 +309,14 @@ impl Profile {
     }
 
     fn defer(&mut self, address: usize, frame: Frame) {
-        let Some(record) = self.records.find(address).copied() else { return };
-        if record.is_deferred {
+        let Some(record) = self.records.find(address).filter(|record| !record.is_deferred) else {
             return;
-        }
-        let from = *self.sites.site(record.site as usize);
-        let key = Key { is_deferral: true, ..from.key() };
-        let Some(site) = self.site(key, from.name, frame) else { return };
+        };
+        let source = Source { is_deferral: true, ..self.sites.site(record.site).source };
+        let Some(site) = self.site(source, frame) else { return };
         self.take(address);
-        self.sites.site(site as usize).all.add(record.weight, record.bytes);
-        let is_inserted = self.insert(Record { site, is_deferred: true, ..record });
-        debug_assert!(is_inserted, "an entry was just removed");
+        self.sites.site(site).all.add(record.weight, record.bytes);
+        self.put_back(Record { site, is_deferred: true, ..record });
     }
 }
 
@@ -373,17 +336,15 @@ pub(crate) fn head() -> Head {
     Head { rate, is_on: self::rate() != 0, session, since_ms, dropped }
 }
 
-/// The next site of a session from an index on, and its addresses.
-pub(crate) fn next_site(
-    session: u64,
-    index: usize,
-    addresses: &mut [usize; FRAMES_MAX],
-) -> Option<(usize, Site)> {
-    let mut profile = PROFILE.lock();
-    if profile.session != session {
-        return None;
-    }
-    profile.sites.next(index, addresses)
+/// Copies of the sites of a session, from an index on; none once there is another session.
+pub(crate) fn sites(session: u64, mut index: u32) -> impl Iterator<Item = Listed> {
+    core::iter::from_fn(move || {
+        let mut profile = PROFILE.lock();
+        let is_same = profile.session == session;
+        let listed = is_same.then(|| profile.sites.next(index))??;
+        index = listed.index + 1;
+        Some(listed)
+    })
 }
 
 /// Held by the unit tests that turn profiling on.

@@ -61,24 +61,29 @@ pub(crate) struct Site {
     /// Index of its first address.
     first: u32,
     count: u32,
-    /// Number of the cache; other kinds have none.
-    cache: u16,
-    pub(crate) kind: Kind,
-    /// The addresses are those of the call that deferred the samples.
-    pub(crate) is_deferral: bool,
-    pub(crate) name: Name,
+    pub(crate) source: Source,
     /// Samples that are allocated, or deferred.
     pub(crate) live: Sums,
     /// All samples that were ever counted here.
     pub(crate) all: Sums,
 }
 
-/// What makes two sites equal, besides their addresses.
+/// What makes two sites equal, besides their addresses. The name is that of the cache.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Key {
+pub(crate) struct Source {
     pub(crate) kind: Kind,
+    /// Number of the cache; 0 where there is none.
     pub(crate) cache: u16,
+    /// The addresses are those of the call that deferred the samples.
     pub(crate) is_deferral: bool,
+    pub(crate) name: Name,
+}
+
+impl Source {
+    /// All but the name, as a number.
+    fn key(&self) -> u64 {
+        (self.kind as u64) << 17 | u64::from(self.is_deferral) << 16 | u64::from(self.cache)
+    }
 }
 
 /// The table.
@@ -112,9 +117,9 @@ impl Sites {
         (self.count, self.words_used) = (0, 0);
     }
 
-    pub(crate) fn site(&mut self, index: usize) -> &mut Site {
-        debug_assert!(self.base != 0 && index < ENTRIES);
-        let address = self.base + index * size_of::<Site>();
+    pub(crate) fn site(&mut self, index: u32) -> &mut Site {
+        debug_assert!(self.base != 0 && (index as usize) < ENTRIES);
+        let address = self.base + index as usize * size_of::<Site>();
         // SAFETY: inside the table's mapping, which `&mut self` owns; zeros are a site.
         unsafe { &mut *with_exposed_provenance_mut::<Site>(address) }
     }
@@ -127,76 +132,62 @@ impl Sites {
     }
 
     /// The site with these addresses, made if it is new; `None` when the table is full.
-    pub(crate) fn find(&mut self, key: Key, name: Name, addresses: &[usize]) -> Option<usize> {
-        let hash = hash(key, addresses);
-        let mut index = hash as usize % ENTRIES;
+    pub(crate) fn find(&mut self, source: Source, addresses: &[usize]) -> Option<u32> {
+        let hash = hash(source.key(), addresses);
+        let mut index = hash as u32 % ENTRIES as u32;
         loop {
             let site = *self.site(index);
             if site.hash == 0 {
                 break;
             }
             let is_equal = site.hash == hash
-                && (site.kind, site.cache) == (key.kind, key.cache)
-                && site.is_deferral == key.is_deferral
+                && site.source.key() == source.key()
                 && self.words(site.first as usize, site.count as usize) == addresses;
             if is_equal {
                 return Some(index);
             }
-            index = (index + 1) % ENTRIES;
+            index = (index + 1) % ENTRIES as u32;
         }
         if self.count >= ENTRIES / 4 * 3 || self.words_used + addresses.len() > WORDS {
             return None;
         }
-        let first = self.words_used;
-        self.words(first, addresses.len()).copy_from_slice(addresses);
+        let (first, count) = (self.words_used as u32, addresses.len() as u32);
+        self.words(self.words_used, addresses.len()).copy_from_slice(addresses);
         self.words_used += addresses.len();
         self.count += 1;
-        *self.site(index) = Site {
-            hash,
-            first: first as u32,
-            count: addresses.len() as u32,
-            cache: key.cache,
-            kind: key.kind,
-            is_deferral: key.is_deferral,
-            name,
-            live: Sums::default(),
-            all: Sums::default(),
-        };
+        let (live, all) = (Sums::default(), Sums::default());
+        *self.site(index) = Site { hash, first, count, source, live, all };
         Some(index)
     }
 
-    /// The next site from `index` on, its index, and its addresses, which are copied.
-    pub(crate) fn next(
-        &mut self,
-        index: usize,
-        addresses: &mut [usize; FRAMES_MAX],
-    ) -> Option<(usize, Site)> {
-        if self.base == 0 {
-            return None;
-        }
-        let found = (index..ENTRIES).find(|index| self.site(*index).hash != 0)?;
-        let site = *self.site(found);
+    /// The next site from `index` on.
+    pub(crate) fn next(&mut self, index: u32) -> Option<Listed> {
+        let end = if self.base == 0 { 0 } else { ENTRIES as u32 };
+        let index = (index..end).find(|index| self.site(*index).hash != 0)?;
+        let (site, mut addresses) = (*self.site(index), [0; FRAMES_MAX]);
         let words = self.words(site.first as usize, site.count as usize);
         addresses[..words.len()].copy_from_slice(words);
-        Some((found, site))
+        Some(Listed { index, site, addresses })
     }
 }
 
-impl Site {
-    pub(crate) fn key(&self) -> Key {
-        Key { kind: self.kind, cache: self.cache, is_deferral: self.is_deferral }
-    }
+/// A copy of a site and its addresses.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    pub(crate) index: u32,
+    pub(crate) site: Site,
+    addresses: [usize; FRAMES_MAX],
+}
 
-    /// Number of its addresses.
-    pub(crate) fn addresses(&self) -> usize {
-        self.count as usize
+impl Listed {
+    pub(crate) fn addresses(&self) -> &[usize] {
+        &self.addresses[..self.site.count as usize]
     }
 }
 
 /// Never 0. Multiplies and mixes each word, as splitmix64 does.
-fn hash(key: Key, addresses: &[usize]) -> u64 {
-    let start = (key.kind as u64) << 17 | u64::from(key.is_deferral) << 16 | u64::from(key.cache);
-    let mixed = addresses.iter().fold(start, |hash, word| {
+fn hash(key: u64, addresses: &[usize]) -> u64 {
+    let mixed = addresses.iter().fold(key, |hash, word| {
         let number = (hash ^ *word as u64).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         number ^ (number >> 29)
     });

@@ -42,10 +42,13 @@ pub(super) const OBJECT: usize = 2;
 pub(super) const CACHE: usize = 3;
 pub(super) const NAME: usize = 4;
 const NAME_WORDS: usize = 4;
-pub(super) const EVENTS: usize = NAME + NAME_WORDS;
 pub(super) const EVENT_WORDS: usize = 2 + FRAMES_MAX;
+/// Indexes of the first words of the events.
+pub(super) const ALLOC: usize = NAME + NAME_WORDS;
+pub(super) const DEFERRAL: usize = ALLOC + EVENT_WORDS;
+pub(super) const FREE: usize = DEFERRAL + EVENT_WORDS;
 
-const _: () = assert!(EVENTS + 3 * EVENT_WORDS <= RECORD_WORDS && STATES_AT + PLACES <= RECORDS_AT);
+const _: () = assert!(FREE + EVENT_WORDS <= RECORD_WORDS && STATES_AT + PLACES <= RECORDS_AT);
 
 /// What a place's state says of its block. The state is the word's low 8 bits; the rest is a number
 /// that grows with each change of any place.
@@ -221,13 +224,14 @@ impl Misuse {
     /// The name.
     #[must_use]
     pub fn name(self) -> &'static str {
-        Misuse::ALL[self as usize].1
+        Misuse::ALL.iter().find(|(misuse, _)| *misuse == self).map_or("", |(_, name)| name)
     }
 
     /// The error with a number, which is one of the head, less one.
     #[must_use]
     pub fn of(number: u64) -> Option<Misuse> {
-        Misuse::ALL.get(usize::try_from(number).ok()?).map(|(misuse, _)| *misuse)
+        let found = Misuse::ALL.iter().find(|(misuse, _)| *misuse as u64 == number);
+        found.map(|(misuse, _)| *misuse)
     }
 
     /// True where memory was accessed that is inaccessible.
@@ -236,14 +240,6 @@ impl Misuse {
         self as u8 <= Misuse::Unclear as u8
     }
 }
-
-const _: () = {
-    let mut index = 0;
-    while index < Misuse::ALL.len() {
-        assert!(Misuse::ALL[index].0 as usize == index);
-        index += 1;
-    }
-};
 
 /// The last error that a head tells of, and its address.
 #[must_use]
@@ -309,22 +305,26 @@ impl Record {
         self.words[BYTES] as usize
     }
 
+    fn event(&self, first: usize) -> Event<'_> {
+        Event { words: &self.words[first..first + EVENT_WORDS] }
+    }
+
     /// The allocation.
     #[must_use]
     pub fn alloc(&self) -> Event<'_> {
-        Event { words: &self.words[EVENTS..EVENTS + EVENT_WORDS] }
+        self.event(ALLOC)
     }
 
     /// The deferral, for blocks that are freed after a grace period.
     #[must_use]
     pub fn deferral(&self) -> Event<'_> {
-        Event { words: &self.words[EVENTS + EVENT_WORDS..EVENTS + 2 * EVENT_WORDS] }
+        self.event(DEFERRAL)
     }
 
     /// The free, or the end of the grace period.
     #[must_use]
     pub fn free(&self) -> Event<'_> {
-        Event { words: &self.words[EVENTS + 2 * EVENT_WORDS..EVENTS + 3 * EVENT_WORDS] }
+        self.event(FREE)
     }
 
     /// True while the block may be used.

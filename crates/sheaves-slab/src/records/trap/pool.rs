@@ -6,8 +6,10 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use sheaves_sys::stack::Frame;
 use sheaves_sys::{clock, fault, map, options};
 
-use super::layout::{ADDRESS, BYTES, CACHE, FRAMES_MAX, Geometry, Misuse, NAME, OBJECT, State};
-use super::table::{self, EventIndex, change, field, geometry, set_field};
+use super::layout::{
+    ADDRESS, ALLOC, BYTES, CACHE, DEFERRAL, FRAMES_MAX, FREE, Geometry, Misuse, NAME, OBJECT, State,
+};
+use super::table::{self, change, field, geometry, set_field};
 use super::{report, table::contains};
 use crate::parts::shape::Shape;
 use crate::records::profile::{self, Request, chance};
@@ -41,8 +43,9 @@ pub fn one_in() -> usize {
     ONE_IN.load(Ordering::Relaxed)
 }
 
-/// Turns guard samples on or off. False in a hardened process, whose objects are checked by other
-/// means, and when memory has run out.
+/// Turns guard samples on or off, and has tags made for them while the heap is not profiled. False
+/// in a hardened process, whose objects are checked by other means, when memory has run out, and
+/// where the kernel refuses the handler of SIGSEGV.
 pub(crate) fn set(one_in: usize) -> bool {
     let make = || {
         // One thread at a time makes the pool.
@@ -54,12 +57,16 @@ pub(crate) fn set(one_in: usize) -> bool {
     }
     // Relaxed: see `one_in`.
     ONE_IN.store(one_in.min(ONE_IN_MAX), Ordering::Relaxed);
+    profile::set_trap_rate(profile::RATE_BYTES.saturating_mul(one_in));
     true
 }
 
-/// Turns guard samples on if `SHEAVES_GUARD` asks for them; returns the N of its `1/N`.
-pub(crate) fn start_option() -> Option<usize> {
-    Some(options::GUARD.get() as usize).filter(|one_in| *one_in != 0 && set(*one_in))
+/// Turns guard samples on if `SHEAVES_GUARD` asks for them.
+pub(crate) fn start_option() {
+    match options::GUARD.get() as usize {
+        0 => {}
+        one_in => _ = set(one_in),
+    }
 }
 
 /// True while there are blocks in the pool. Exact for the caller's own blocks.
@@ -96,16 +103,15 @@ pub(crate) fn alloc(id: CacheId, object: usize, bytes: usize, request: &Request)
     set_field(place, BYTES, bytes as u64);
     set_field(place, OBJECT, object as u64);
     set_field(place, CACHE, u64::from(id.number()));
-    for (index, part) in
-        shape.name.as_str().as_bytes().chunks(8).chain([&[][..]; 4]).take(4).enumerate()
-    {
+    let name = shape.name.as_str().as_bytes().chunks(8).chain([&[][..]; 4]);
+    for (index, part) in name.take(4).enumerate() {
         let mut word = [0; 8];
         word[..part.len()].copy_from_slice(part);
         set_field(place, NAME + index, u64::from_le_bytes(word));
     }
-    write_event(place, EventIndex::Alloc, request.frame);
-    table::clear_event(place, EventIndex::Deferral);
-    table::clear_event(place, EventIndex::Free);
+    write_event(place, ALLOC, request.frame);
+    table::clear_event(place, DEFERRAL);
+    table::clear_event(place, FREE);
     for zone in zones(geometry, place) {
         zone.fill(ZONE);
     }
@@ -139,7 +145,7 @@ fn finish(place: usize, state: State) {
     debug_assert!(is_changed, "a place that is being changed belongs to one thread");
 }
 
-fn write_event(place: usize, event: EventIndex, frame: Frame) {
+fn write_event(place: usize, event: usize, frame: Frame) {
     let mut frames = [0; FRAMES_MAX];
     let count = profile::walk(frame, &mut frames);
     table::set_event(place, event, &frames[..count]);
@@ -201,7 +207,7 @@ fn end(place: usize, word: u64, address: usize, frame: Frame) -> usize {
     if let (Some(geometry), true) = (geometry, field(place, ADDRESS) as usize == address)
         && let Some(_changing) = change(place, word, State::Changing)
     {
-        write_event(place, EventIndex::Free, frame);
+        write_event(place, FREE, frame);
         let is_damaged =
             zones(geometry, place).iter().flat_map(|zone| zone.iter()).any(|byte| *byte != ZONE);
         if is_damaged {
@@ -241,7 +247,7 @@ pub(crate) fn clean(objects: &mut [usize]) {
 pub(crate) fn defer(address: usize, frame: Frame) -> CacheId {
     let (place, word) = live_place(address, |state| state == State::Allocated);
     // An event is written before the state says so: nothing reads it before.
-    write_event(place, EventIndex::Deferral, frame);
+    write_event(place, DEFERRAL, frame);
     if change(place, word, State::Deferred).is_none() {
         report::die(Misuse::DoubleFree, address);
     }
@@ -255,7 +261,7 @@ pub(crate) fn note_deferred(objects: &[usize]) {
     for object in objects.iter().filter(|object| contains(**object)) {
         let (place, word) = live_place(*object, |_| true);
         if State::of(word) == State::Allocated {
-            table::set_event(place, EventIndex::Deferral, &[]);
+            table::set_event(place, DEFERRAL, &[]);
             // Otherwise another thread frees it: that is reported when it is freed again.
             let _ = change(place, word, State::Deferred);
         }
@@ -276,6 +282,6 @@ fn note_deferral_slow(address: usize, frame: Frame) {
     if let Some(place) = geometry().and_then(|geometry| geometry.place_of(address))
         && State::of(table::state(place)) == State::Allocated
     {
-        write_event(place, EventIndex::Deferral, frame);
+        write_event(place, DEFERRAL, frame);
     }
 }

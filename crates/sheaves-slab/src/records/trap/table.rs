@@ -9,8 +9,8 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use sheaves_sys::{clock, map, thread};
 
 use super::layout::{
-    ERROR, EVENT_WORDS, EVENTS, FRAMES_MAX, Geometry, MAGIC, Misuse, PLACES, POOL, RECORD_WORDS,
-    RECORDS_AT, Record, STATES_AT, State, WORDS,
+    ERROR, FRAMES_MAX, FREE, Geometry, MAGIC, Misuse, PLACES, POOL, RECORD_WORDS, RECORDS_AT,
+    Record, STATES_AT, State, WORDS,
 };
 
 /// Bytes of a place, on machines with smaller pages; no block of more is guarded.
@@ -23,15 +23,6 @@ static BYTES: AtomicUsize = AtomicUsize::new(0);
 static TABLE: AtomicUsize = AtomicUsize::new(0);
 /// Number of the last change of a state.
 static CHANGES: AtomicU64 = AtomicU64::new(0);
-
-/// An event of a block: the index of its words.
-#[derive(Debug, Clone, Copy)]
-#[repr(usize)]
-pub(super) enum EventIndex {
-    Alloc = EVENTS,
-    Deferral = EVENTS + EVENT_WORDS,
-    Free = EVENTS + 2 * EVENT_WORDS,
-}
 
 /// True for addresses of the pool. False in a process without one, at the price of two loads.
 #[inline]
@@ -135,7 +126,7 @@ pub(super) fn take_oldest(rest_ms: u64) -> Option<(usize, u64)> {
         let is_free = |word: u64| matches!(State::of(word), State::Unused | State::Freed);
         // The number in the upper bits decides. Places without a block have 0.
         let (before, place) = states.filter(|(word, _)| is_free(*word)).min()?;
-        let freed_ms = field(place, EventIndex::Free as usize);
+        let freed_ms = field(place, FREE);
         if before != 0 && clock::coarse_ms().saturating_sub(freed_ms) < rest_ms {
             return None;
         }
@@ -158,20 +149,19 @@ pub(super) fn set_field(place: usize, index: usize, value: u64) {
 }
 
 /// Writes an event that happens now, in the calling thread.
-pub(super) fn set_event(place: usize, event: EventIndex, frames: &[usize]) {
-    let first = event as usize;
-    set_field(place, first, clock::coarse_ms());
+pub(super) fn set_event(place: usize, event: usize, frames: &[usize]) {
+    set_field(place, event, clock::coarse_ms());
     let thread = u64::from(thread::id().cast_unsigned());
     let count = frames.len().min(FRAMES_MAX);
-    set_field(place, first + 1, thread << 32 | count as u64);
+    set_field(place, event + 1, thread << 32 | count as u64);
     for (index, frame) in frames[..count].iter().enumerate() {
-        set_field(place, first + 2 + index, *frame as u64);
+        set_field(place, event + 2 + index, *frame as u64);
     }
 }
 
 /// Notes that an event has not happened to the block.
-pub(super) fn clear_event(place: usize, event: EventIndex) {
-    set_field(place, event as usize + 1, 0);
+pub(super) fn clear_event(place: usize, event: usize) {
+    set_field(place, event + 1, 0);
 }
 
 /// Copies a place's record. False if the place has never had a block, or is being changed.

@@ -1,0 +1,136 @@
+//! Tables keyed by address, of samples here and of the large blocks of `sheaves-heap`: open
+//! addressing with linear probing, at most half full, in a mapping of their own that doubles.
+
+use core::marker::PhantomData;
+use core::ptr::with_exposed_provenance_mut;
+
+use sheaves_sys::map;
+
+/// An entry of a table.
+///
+/// # Safety
+/// Zeros are a value of the type, with address 0.
+pub unsafe trait ByAddress: Copy {
+    /// What it is found by; 0 in an empty entry.
+    fn address(&self) -> usize;
+}
+
+/// Capacity of the smallest table with memory.
+pub const CAPACITY_MIN: usize = 256;
+
+/// A table of entries with different addresses. The caller counts them, and serialises the calls.
+#[derive(Debug)]
+pub struct Table<E> {
+    base: usize,
+    capacity: usize,
+    entries: PhantomData<E>,
+}
+
+impl<E: ByAddress> Table<E> {
+    /// An empty table, without memory.
+    #[must_use]
+    pub const fn new() -> Table<E> {
+        Table { base: 0, capacity: 0, entries: PhantomData }
+    }
+
+    /// Number of entries, empty or not: 0 or a power of two.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// The entry at an index below the capacity.
+    pub fn entry(&mut self, index: usize) -> &mut E {
+        debug_assert!(index < self.capacity);
+        let address = self.base + index * size_of::<E>();
+        // SAFETY: inside the table's mapping, which `&mut self` owns; zeros are an entry.
+        unsafe { &mut *with_exposed_provenance_mut::<E>(address) }
+    }
+
+    /// The index where the search for an address begins.
+    fn home(&self, address: usize) -> usize {
+        // Fibonacci hashing (Knuth, vol. 3, 6.4). Addresses are multiples of 8, but for flags.
+        let hash = (address as u64 >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        (hash >> 32) as usize & (self.capacity - 1)
+    }
+
+    /// Index of the entry of an address, or of the empty one where it belongs.
+    fn probe(&mut self, address: usize) -> usize {
+        let mut index = self.home(address);
+        while ![0, address].contains(&self.entry(index).address()) {
+            index = (index + 1) & (self.capacity - 1);
+        }
+        index
+    }
+
+    /// Index of the entry of an address.
+    pub fn find(&mut self, address: usize) -> Option<usize> {
+        if self.capacity == 0 || address == 0 {
+            return None;
+        }
+        let index = self.probe(address);
+        (self.entry(index).address() == address).then_some(index)
+    }
+
+    /// Stores an entry whose address has none. One entry is empty after that.
+    pub fn store(&mut self, entry: E) {
+        let index = self.probe(entry.address());
+        debug_assert_eq!(self.entry(index).address(), 0);
+        *self.entry(index) = entry;
+    }
+
+    /// Doubles the table if more than half of it were used by that many entries. False when memory
+    /// is out.
+    #[must_use]
+    pub fn reserve(&mut self, count: usize) -> bool {
+        count * 2 <= self.capacity || self.grow()
+    }
+
+    /// Doubles the table. False when memory is out.
+    #[must_use]
+    pub fn grow(&mut self) -> bool {
+        let capacity = (self.capacity * 2).max(CAPACITY_MIN);
+        let Some(base) = map::anywhere(capacity * size_of::<E>()) else { return false };
+        let mut larger = Table { base, capacity, entries: PhantomData };
+        for index in 0..self.capacity {
+            let entry = *self.entry(index);
+            if entry.address() != 0 {
+                larger.store(entry);
+            }
+        }
+        core::mem::replace(self, larger).unmap();
+        true
+    }
+
+    /// Empties the entry at an index and closes the gap, so that searches need no tombstones.
+    pub fn remove(&mut self, index: usize) -> E {
+        let removed = *self.entry(index);
+        let mask = self.capacity - 1;
+        let (mut hole, mut next) = (index, (index + 1) & mask);
+        while self.entry(next).address() != 0 {
+            let entry = *self.entry(next);
+            let home = self.home(entry.address());
+            // The entry may move into the hole unless its home is after the hole.
+            if next.wrapping_sub(home) & mask >= next.wrapping_sub(hole) & mask {
+                *self.entry(hole) = entry;
+                hole = next;
+            }
+            next = (next + 1) & mask;
+        }
+        // SAFETY: zeros are an entry.
+        *self.entry(hole) = unsafe { core::mem::zeroed() };
+        removed
+    }
+
+    /// Forgets every entry.
+    pub fn clear(&mut self) {
+        core::mem::replace(self, Table::new()).unmap();
+    }
+
+    fn unmap(self) {
+        if self.capacity != 0 {
+            // SAFETY: the table's own mapping, which nothing refers to any more.
+            unsafe { map::unmap(self.base, self.capacity * size_of::<E>()) };
+        }
+    }
+}
