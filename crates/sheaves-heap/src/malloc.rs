@@ -21,8 +21,7 @@ use sheaves_sys::stack::Frame;
 use crate::classes;
 use crate::slow;
 
-/// True when the fast path is enabled and serves this size, which is then at most
-/// [`classes::SMALL_BYTES_MAX`].
+/// True when the fast path is open and serves this size: at most [`classes::SMALL_BYTES_MAX`].
 #[inline(always)]
 fn is_fast(size: usize) -> bool {
     // Acquire pairs with the Release in `classes::open_fast_path`.

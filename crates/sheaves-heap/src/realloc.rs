@@ -88,8 +88,9 @@ unsafe extern "C" fn realloc_from(
         return out_of_memory();
     }
     let address = block.expose_provenance();
-    let in_place = if is_debug() { None } else { resize_in_place(address, size, frame) };
-    if let Some(resized) = in_place {
+    if !is_debug()
+        && let Some(resized) = resize_in_place(address, size, frame)
+    {
         return with_exposed_provenance_mut(resized);
     }
     let old = slow::usable(address);
@@ -143,13 +144,9 @@ fn resize_in_place(address: usize, size: usize, frame: Frame) -> Option<usize> {
         // A mapping that stays above this size stays a mapping.
         Some(Block::Huge { .. }) if size > MIDDLE_BYTES_MAX => {
             let request = Request { bytes: size, align: QUANTUM_BYTES, frame };
-            let moved = huge::resize(address, size, &request);
+            let moved = Some(huge::resize(address, size, &request)).filter(|moved| *moved != 0);
             chunk::after_alloc();
-            if moved == 0 {
-                return None;
-            }
-            probe::large_resize(address, moved, size);
-            Some(moved)
+            moved.inspect(|moved| probe::large_resize(address, *moved, size))
         }
         Some(Block::Huge { .. }) => None,
         // Its end is to stay beside an inaccessible page.

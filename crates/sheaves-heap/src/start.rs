@@ -48,10 +48,9 @@ pub(crate) fn make(class: usize) -> bool {
 #[cold]
 fn make_slow(class: usize) -> bool {
     let _making = MAKING.lock();
-    let result = if class == ZERO {
-        by_id::create_unreadable_class(class, "malloc-0")
-    } else {
-        create(class)
+    let result = match class {
+        ZERO => by_id::create_unreadable_class(class, "malloc-0"),
+        _ => create(class),
     };
     match result {
         // Another thread made it, perhaps one that is not in this child of a fork.

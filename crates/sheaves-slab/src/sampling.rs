@@ -56,6 +56,7 @@ pub fn start(rate: usize) -> bool {
     }
     let is_started = profile::begin(rate);
     if is_started {
+        profile::large::observe_percpu();
         empty_slots();
         watch_earlier();
     }
@@ -178,7 +179,7 @@ pub fn dump(out: &mut impl Write) -> fmt::Result {
     }
     let head = profile::head();
     writeln!(out, "sheaves heap profile 1\nrate_bytes {}", head.rate)?;
-    writeln!(out, "is_on {}\nsince_ms {}", u8::from(head.is_on), head.since_ms)?;
+    writeln!(out, "is_on {}\nsince_ms {}", u8::from(rate() != 0), head.since_ms)?;
     writeln!(out, "until_ms {}\ndropped {}", clock::wall_ms(), head.dropped)?;
     profile::sites(head.session, 0).try_for_each(|listed| write_site(out, &listed))?;
     writeln!(out, "end")

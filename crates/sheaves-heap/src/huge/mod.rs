@@ -4,11 +4,9 @@
 //! A table under a lock records them.
 //!
 //! The kernel refuses to unmap a block between two others when the process has as many mappings as
-//! it may have (`vm.max_map_count`). The table keeps such a range; its pages are discarded and read
-//! as zeros. The range serves the next block that fits. It is offered to the kernel again once the
-//! kernel unmaps another range.
-//!
-//! In a hardened process none is kept: see `hardened`.
+//! it may have (`vm.max_map_count`). The table keeps such a range, whose pages are discarded and
+//! read as zeros, for the next block that fits, and offers it to the kernel again once the kernel
+//! unmaps another one. In a hardened process none is kept: see `hardened`.
 
 mod hardened;
 mod idle;
@@ -252,11 +250,15 @@ pub(crate) fn resize(address: usize, size: usize, request: &Request) -> usize {
     let Some(index) = table.find(address) else { return 0 };
     let old_bytes = table.entry(index).bytes;
     if is_hardened() {
-        return resize_guarded(table, index, bytes, request);
+        return resize_hardened(table, index, bytes, request);
     }
     if bytes <= old_bytes {
         large::note_resize(address, address, old_bytes, request);
-        return shrink(table, index, bytes);
+        if old_bytes - bytes >= TAIL_BYTES_MIN {
+            table.resize(index, bytes);
+            let_idle(table, Entry { address: address + bytes, bytes: old_bytes - bytes });
+        }
+        return address;
     }
     if table.idle.extend(address + old_bytes, bytes - old_bytes) {
         table.resize(index, bytes);
@@ -275,7 +277,7 @@ pub(crate) fn resize(address: usize, size: usize, request: &Request) -> usize {
 }
 
 /// [`resize`] in a hardened process. A block that shrinks to no less than half keeps its place.
-fn resize_guarded(
+fn resize_hardened(
     mut table: Held<'_, Table>,
     index: usize,
     bytes: usize,
@@ -296,17 +298,6 @@ fn resize_guarded(
     large::note_resize(old.address, address, old.bytes, request);
     drop(table);
     hardened::retire_moved(old);
-    address
-}
-
-/// Shortens a block by whole pages, if that is worth it; returns its address.
-fn shrink(mut table: Held<'_, Table>, index: usize, bytes: usize) -> usize {
-    let Entry { address, bytes: old_bytes } = *table.entry(index);
-    if old_bytes - bytes >= TAIL_BYTES_MIN {
-        table.resize(index, bytes);
-        let rest = Entry { address: address + bytes, bytes: old_bytes - bytes };
-        let_idle(table, rest);
-    }
     address
 }
 

@@ -103,6 +103,9 @@ impl Registry {
             };
             limit::start_option();
             profile::start_option();
+            if profile::rate() != 0 {
+                profile::large::observe_percpu();
+            }
             trap::start_option();
         }
         self.started

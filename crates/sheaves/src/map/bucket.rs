@@ -185,8 +185,7 @@ impl<T> Bucket<T> {
                 spins += 1;
                 core::hint::spin_loop();
             } else {
-                let waiting = word | WAITERS;
-                let relaxed = Ordering::Relaxed;
+                let (waiting, relaxed) = (word | WAITERS, Ordering::Relaxed);
                 if word == waiting
                     || self.word.compare_exchange(word, waiting, relaxed, relaxed).is_ok()
                 {

@@ -1,8 +1,8 @@
 //! Entries: a key and a value in memory of their own, and how they are freed.
 //!
 //! An entry without a destructor is freed like any deferred object: pushed onto a sheaf of the
-//! slot. An entry with a destructor waits in the map itself ([`Limbo`]). Its destructor must not
-//! run after the end of the map's lifetime, since the data that the value borrows may be gone.
+//! slot. One with a destructor waits in the map itself ([`Limbo`]): the destructor must not run
+//! after the end of the map, since what the value borrows may be gone.
 
 use core::alloc::Layout;
 use core::mem::{needs_drop, offset_of};
@@ -79,9 +79,9 @@ const BATCH: usize = 32;
 
 /// Entries with destructors that readers may still use.
 ///
-/// Each shard has two lists. Entries are added to the open one. The sealed one waits for its cookie
-/// and gets no more entries. A thread that adds an entry checks whether that cookie has passed. If
-/// so it runs the destructors, after it has released the lock.
+/// Each shard has two lists: an open one, to which entries are added, and a sealed one, which waits
+/// for its cookie. A thread that adds an entry and finds that the cookie has passed runs the
+/// destructors, after it has released the lock.
 ///
 /// # Invariants
 /// The entries of a list have left all tables before the list's cookie is made.
@@ -91,15 +91,13 @@ pub(super) struct Limbo<K, V> {
 
 /// A shard, on a cache line of its own.
 #[repr(align(64))]
-struct Shard<K, V> {
-    lists: Lock<Lists<K, V>>,
-}
+struct Shard<K, V>(Lock<Lists<K, V>>);
 
 impl<K, V> Shard<K, V> {
     /// Takes the lock of the lists. No fork handler takes it: in a child another thread may have
     /// been changing the lists. Then their entries leak.
     fn lock(&self) -> Held<'_, Lists<K, V>> {
-        let mut lists = self.lists.lock();
+        let mut lists = self.0.lock();
         if lists.has_owner_died() {
             core::mem::forget(core::mem::replace(&mut *lists, Lists::new()));
         }
@@ -144,7 +142,7 @@ impl<K, V> Lists<K, V> {
 
 impl<K, V> Limbo<K, V> {
     pub(super) const fn new() -> Limbo<K, V> {
-        Limbo { shards: [const { Shard { lists: Lock::new(Lists::new()) } }; SHARDS] }
+        Limbo { shards: [const { Shard(Lock::new(Lists::new())) }; SHARDS] }
     }
 
     /// Frees an entry after a grace period.

@@ -75,25 +75,25 @@ use table::Table;
 ///
 /// # Hasher
 ///
-/// `S` makes the hashes: `std::hash::RandomState`, or a faster one from a crate. Its lowest bits
-/// and its highest seven should be well distributed, as for `std`'s map. `Hash`, `Eq` and closures
+/// `S` makes the hashes: `std::hash::RandomState`, or a faster one from a crate. The lowest bits
+/// and the highest seven should be well distributed, as for `std`'s map. `Hash`, `Eq` and closures
 /// run while the chain of their key is locked: they must not use the map. Keys and values are
 /// dropped without that lock: their destructors may use it.
 ///
 /// # Cost
 ///
-/// A lookup touches two cache lines: the bucket and the entry. At most one lookup in about 25
-/// touches a second bucket. In a map that has grown by itself an entry takes 16 to 32 bytes of the
-/// table, and a block for key and value, with 8 bytes more if these have a destructor. An empty map
-/// is about 320 bytes and has no table. `sheaves bench map` compares it with others.
+/// A lookup touches two cache lines: the bucket and the entry; at most one in about 25 touches a
+/// second bucket. In a map that has grown by itself an entry takes 16 to 32 bytes of the table, and
+/// a block for key and value, with 8 bytes more if these have a destructor. An empty map is about
+/// 320 bytes and has no table. `sheaves bench map` compares it with others.
 ///
 /// # Resizing
 ///
 /// The table doubles when buckets have four entries on average, and halves below half an entry, but
 /// never below the capacity that was requested. The writer that detects this makes the next table
 /// (one allocation), and all writers move entries to it, sixteen chains with each change. Lookups
-/// never wait for that and never restart; during a resize they may read one bucket more. A table
-/// that is not changed any more stays half moved, which does no harm.
+/// never wait for that and never restart; they may read one bucket more. A table that is not
+/// changed any more stays half moved, which does no harm.
 ///
 /// # Memory ordering and blocking
 ///
@@ -108,9 +108,9 @@ use table::Table;
 ///
 /// An entry that is replaced or removed is freed after a grace period. Without a destructor it
 /// returns to the heap like other deferred objects ([`crate::raw::Cache::free_rcu`]). With one it
-/// waits in the map, in batches of 32. It is dropped by a later change of the map, by
-/// [`RcuHashMap::reclaim`], or with the map: so key and value may borrow what outlives the map. The
-/// thread that drops it may be in a read section.
+/// waits in the map, in batches of 32, until a later change of the map, [`RcuHashMap::reclaim`], or
+/// the end of the map drops it, perhaps in a read section: so key and value may borrow what
+/// outlives the map.
 ///
 /// # Fork, signals and panics
 ///
@@ -249,8 +249,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let entry = self.find(key, guard)?;
-        Some(&entry.value)
+        self.find(key, guard).map(|entry| &entry.value)
     }
 
     /// True if the key has a value. Uses a read section of its own.
@@ -329,8 +328,7 @@ impl<K, V, S> Drop for RcuHashMap<K, V, S> {
         let mut table = *self.table.get_mut();
         // SAFETY: null, or a table that no other thread uses: readers borrow the map.
         while let Some(current) = unsafe { table.as_ref() } {
-            for number in 0..current.buckets() {
-                let first = current.bucket(number as u64);
+            for first in (0..current.buckets()).map(|number| current.bucket(number as u64)) {
                 // None if the entries have moved; the chain is retired then.
                 let Some(held) = first.lock() else { continue };
                 // SAFETY: an entry of the map, in no other bucket.

@@ -13,12 +13,11 @@
 //! through a marked old one, so that it is complete when it is first seen. The old table is freed
 //! after a grace period.
 //!
-//! Lookups that continue during a resize, without reading anything twice, are the aim of Triplett,
-//! McKenney and Walpole, "Resizable, Scalable, Concurrent Hash Tables via Relativistic Programming"
-//! (USENIX ATC 2011). Their chains link the entries, and are unzipped step by step with grace
-//! periods in between. Here the chains link buckets, and two tables point to the same entries.
-//! Buckets of one cache line with hash bytes in front are those of David, Guerraoui and Trigonakis,
-//! "Asynchronized Concurrency" (ASPLOS 2015, CLHT), and of Folly's F14.
+//! Lookups that continue during a resize are the aim of Triplett, McKenney and Walpole, "Resizable,
+//! Scalable, Concurrent Hash Tables via Relativistic Programming" (USENIX ATC 2011), whose chains
+//! link the entries, and are unzipped with grace periods in between. Buckets of one cache line with
+//! hash bytes in front are those of David, Guerraoui and Trigonakis, "Asynchronized Concurrency"
+//! (ASPLOS 2015, CLHT), and of Folly's F14.
 
 use core::hash::{BuildHasher, Hash};
 use core::sync::atomic::Ordering;
@@ -118,8 +117,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
             let Some(mut held) = first.lock() else { moved_twice() };
             let Some(mut low) = new.bucket(unit as u64).lock() else { moved_twice() };
             let is_split = new.buckets() > old.buckets();
-            let high = is_split.then(|| new.bucket((unit + units) as u64).lock());
-            let mut high = high.flatten();
+            let mut high = is_split.then(|| new.bucket((unit + units) as u64).lock()).flatten();
             let copy = |entry: *mut Entry<K, V>| {
                 // SAFETY: an entry in the table is not ended while its lock is held.
                 let hash = self.hash(unsafe { &(*entry).key });

@@ -19,7 +19,7 @@ fn ends_well(make_child: impl Fn() -> i32) -> bool {
     let child = make_child();
     if child == 0 {
         (0..1000).for_each(retire);
-        let is_over = LIMBO.shards[0].lists.try_lock().is_some();
+        let is_over = LIMBO.shards[0].0.try_lock().is_some();
         // SAFETY: ends the child at once.
         unsafe { libc::_exit(i32::from(!is_over)) };
     }
@@ -44,7 +44,7 @@ fn lists_that_another_thread_had_are_forgotten() {
     (0..10).for_each(retire);
     let ((begin, is_held), (end, is_over)) = (channel(), channel::<()>());
     let other = std::thread::spawn(move || {
-        let mut lists = LIMBO.shards[0].lists.lock();
+        let mut lists = LIMBO.shards[0].0.lock();
         // Half changed: the entries would be freed twice.
         let open = lists.open.0;
         lists.sealed.0 = open;

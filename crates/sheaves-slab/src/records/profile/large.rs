@@ -27,7 +27,7 @@ pub fn note_resize(address: usize, new_address: usize, old: usize, request: &Req
     let mut profile = PROFILE.lock();
     match profile.close(address) {
         Some(record) if record.point < request.bytes => {
-            let weight = chance::weight(request.bytes, profile.rate);
+            let weight = chance::weight(request.bytes, profile.head.rate);
             let bytes = request.bytes;
             let record = Record { address: new_address, bytes, weight, ..record };
             profile.put_back(record);
@@ -42,7 +42,7 @@ pub fn note_resize(address: usize, new_address: usize, old: usize, request: &Req
 /// Makes a block a sample if one of its bytes from `start` on is one.
 #[cold]
 fn open(profile: &mut Profile, kind: Kind, address: usize, start: usize, request: &Request) {
-    let point = start as f64 + chance::skip_bytes(profile.rate);
+    let point = start as f64 + chance::skip_bytes(profile.head.rate);
     if point < request.bytes as f64 {
         let name = Name::new(if kind == Kind::Large { "large" } else { "percpu" });
         let source = Source { kind, cache: 0, is_deferral: false, name };

@@ -69,25 +69,28 @@ impl Request {
 pub(crate) struct Profile {
     records: Records,
     sites: Sites,
-    /// The rate of the samples, on or off.
-    rate: usize,
-    /// That of tags while the profile is off, for guard samples.
+    /// Mean bytes from one tag to the next while the profile is off, for guard samples.
     trap_rate: usize,
+    head: Head,
+}
+
+/// What a dump begins with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Head {
+    /// The rate of the samples, on or off.
+    pub(crate) rate: usize,
     /// Number of [`begin`]s.
-    session: u64,
-    since_ms: u64,
+    pub(crate) session: u64,
+    pub(crate) since_ms: u64,
     /// Samples that were not recorded, because memory or the room for sites was out.
-    dropped: u64,
+    pub(crate) dropped: u64,
 }
 
 pub(crate) static PROFILE: Lock<Profile> = Lock::new(Profile {
     records: Records::new(),
     sites: Sites::new(),
-    rate: 0,
     trap_rate: 0,
-    session: 0,
-    since_ms: 0,
-    dropped: 0,
+    head: Head { rate: 0, session: 0, since_ms: 0, dropped: 0 },
 });
 
 /// Mean bytes from one sample to the next; 0 while profiling is off.
@@ -117,8 +120,8 @@ pub(crate) fn is_used() -> bool {
 
 /// Number of records; exact for the caller's own objects.
 pub(crate) fn open_records() -> usize {
-    // Relaxed, here and below: the record of an object was made by the thread that allocated it,
-    // and the object reached the caller by an ordered path.
+    // Relaxed: the record of an object was made by the thread that allocated it, and the object
+    // reached the caller by an ordered path.
     OPEN.load(Ordering::Relaxed)
 }
 
@@ -131,7 +134,7 @@ pub(crate) fn deferred_records() -> usize {
 /// True once profiling has been on.
 #[must_use]
 pub fn was_on() -> bool {
-    PROFILE.lock().session != 0
+    head().session != 0
 }
 
 /// Forgets all samples, and takes new ones at a rate. False when memory is out.
@@ -141,12 +144,15 @@ pub(crate) fn begin(rate: usize) -> bool {
     if !profile.sites.map() {
         return false;
     }
-    profile.forget();
-    profile.rate = rate;
-    profile.session += 1;
-    profile.since_ms = clock::wall_ms();
+    profile.records.clear();
+    profile.sites.clear();
+    // Relaxed, both: see `open_records`. A record that another thread makes is counted under the
+    // lock.
+    OPEN.store(0, Ordering::Relaxed);
+    DEFERRED.store(0, Ordering::Relaxed);
+    let session = profile.head.session + 1;
+    profile.head = Head { rate, session, since_ms: clock::wall_ms(), dropped: 0 };
     profile.set_rate(rate);
-    large::observe_percpu();
     true
 }
 
@@ -226,17 +232,6 @@ impl Profile {
         TAG_RATE.store(tag_rate, Ordering::Release);
     }
 
-    /// Forgets all samples.
-    fn forget(&mut self) {
-        self.records.clear();
-        self.sites.clear();
-        self.dropped = 0;
-        // Relaxed, both: see `open_records`. A record that another thread makes now is counted
-        // under the lock.
-        OPEN.store(0, Ordering::Relaxed);
-        DEFERRED.store(0, Ordering::Relaxed);
-    }
-
     /// Adds a record, whose site is that of the request. Its weight is that of an object with
     /// `stride` bytes.
     fn open(
@@ -249,7 +244,7 @@ impl Profile {
     ) {
         // A record of an earlier allocation at this address: the free was not noted.
         self.close(address);
-        let (bytes, weight) = (request.bytes, chance::weight(stride, self.rate));
+        let (bytes, weight) = (request.bytes, chance::weight(stride, self.head.rate));
         let record = |site| Record { address, bytes, weight, point, site, is_deferred: false };
         match self.site(source, request.frame) {
             Some(site) if self.insert(record(site)) => {
@@ -257,7 +252,7 @@ impl Profile {
                 let weight_bytes = weight as usize * bytes / chance::WEIGHT_ONE as usize;
                 probe::sample_alloc(address, bytes, weight_bytes);
             }
-            _ => self.dropped += 1,
+            _ => self.head.dropped += 1,
         }
     }
 
@@ -320,27 +315,15 @@ impl Profile {
     }
 }
 
-/// What a dump begins with.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Head {
-    pub(crate) rate: usize,
-    pub(crate) is_on: bool,
-    pub(crate) session: u64,
-    pub(crate) since_ms: u64,
-    pub(crate) dropped: u64,
-}
-
 pub(crate) fn head() -> Head {
-    let profile = PROFILE.lock();
-    let Profile { rate, session, since_ms, dropped, .. } = *profile;
-    Head { rate, is_on: self::rate() != 0, session, since_ms, dropped }
+    PROFILE.lock().head
 }
 
 /// Copies of the sites of a session, from an index on; none once there is another session.
 pub(crate) fn sites(session: u64, mut index: u32) -> impl Iterator<Item = Listed> {
     core::iter::from_fn(move || {
         let mut profile = PROFILE.lock();
-        let is_same = profile.session == session;
+        let is_same = profile.head.session == session;
         let listed = is_same.then(|| profile.sites.next(index))??;
         index = listed.index + 1;
         Some(listed)

@@ -17,6 +17,8 @@
 //! | 5, 6, 7 | the last error: a [`Misuse`] plus one, the address, the time in ms |
 //! | [`STATES_AT`] on | the state of each place |
 
+use core::fmt::{self, Display};
+
 /// Places of the pool.
 pub const PLACES: usize = 256;
 /// The first two words of the head.
@@ -53,28 +55,24 @@ const _: () = assert!(FREE + EVENT_WORDS <= RECORD_WORDS && STATES_AT + PLACES <
 /// What a place's state says of its block. The state is the word's low 8 bits; the rest is a number
 /// that grows with each change of any place.
 ///
-/// | state | the place's pages | transitions |
-/// |---|---|---|
-/// | `Unused` | inaccessible | -> `Changing`, by an allocation |
-/// | `Changing` | owned by one thread | -> `Allocated`, `Freed`, or what it was before |
-/// | `Allocated` | accessible | -> `Deferred`; -> `Changing`, by a free |
-/// | `Deferred` | accessible | -> `Changing`, after the grace period |
-/// | `Freed` | inaccessible | -> `Changing`, by an allocation, which takes the oldest |
+/// | state | block | the place's pages | transitions |
+/// |---|---|---|---|
+/// | `Unused` | none yet | inaccessible | -> `Changing`, by an allocation |
+/// | `Changing` | is allocated or freed | owned by one thread | -> `Allocated`, `Freed`, back |
+/// | `Allocated` | allocated | accessible | -> `Deferred`; -> `Changing`, by a free |
+/// | `Deferred` | freed after a grace period | accessible | -> `Changing`, after it |
+/// | `Freed` | freed | inaccessible | -> `Changing`, by an allocation, which takes the oldest |
 ///
 /// All are made by atomic exchanges. In the child of a fork a place that another thread was
 /// changing stays as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
+#[expect(missing_docs, reason = "the table above says what they mean")]
 pub enum State {
-    /// There was no block yet.
     Unused = 0,
-    /// A thread allocates or frees the block.
     Changing = 1,
-    /// The block is allocated.
     Allocated = 2,
-    /// The block is freed when a grace period is over.
     Deferred = 3,
-    /// The block was freed.
     Freed = 4,
 }
 
@@ -181,29 +179,20 @@ impl Geometry {
     }
 }
 
-/// What went wrong.
+/// What went wrong: see [`Misuse::name`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
+#[expect(missing_docs, reason = "the names say what they mean")]
 pub enum Misuse {
-    /// An access past the end.
     Overflow,
-    /// An access before the start.
     Underflow,
-    /// An access after the free.
     UseAfterFree,
-    /// An access after the grace period.
     LateReader,
-    /// An access that cannot be explained any more.
     Unclear,
-    /// A second free.
     DoubleFree,
-    /// A free, or something like it, of an address that is not the start of a block.
     NotStart,
-    /// A block that waits for a grace period is freed.
     FreeOfDeferred,
-    /// Bytes before or after the block were found changed when it was freed.
     Damaged,
-    /// The block of a named cache is freed as one of malloc.
     OtherCache,
 }
 
@@ -342,10 +331,16 @@ impl Record {
         }
     }
 
-    /// Where an address is, as in "8 bytes after".
+    /// Where an address is, as in "8 bytes past the end of".
     #[must_use]
-    pub fn position(&self, address: usize) -> Position {
-        Position { offset: address.wrapping_sub(self.address()) as isize, bytes: self.bytes() }
+    pub fn position(&self, address: usize) -> impl Display + use<> {
+        let offset = address.wrapping_sub(self.address()) as isize;
+        let past = offset - self.bytes().cast_signed();
+        fmt::from_fn(move |f| match offset {
+            ..0 => write!(f, "{} bytes before the start of", offset.unsigned_abs()),
+            _ if past >= 0 => write!(f, "{past} bytes past the end of"),
+            inside => write!(f, "at byte {inside} of"),
+        })
     }
 
     /// The name of the cache, written to `room`.
@@ -355,23 +350,5 @@ impl Record {
         }
         let used = room.iter().position(|byte| *byte == 0).unwrap_or(room.len());
         core::str::from_utf8(&room[..used]).unwrap_or("?")
-    }
-}
-
-/// An address relative to a block. Prints as "12 bytes past the end of", for example.
-#[derive(Debug, Clone, Copy)]
-pub struct Position {
-    offset: isize,
-    bytes: usize,
-}
-
-impl core::fmt::Display for Position {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let past = self.offset - self.bytes.cast_signed();
-        match self.offset {
-            ..0 => write!(f, "{} bytes before the start of", self.offset.unsigned_abs()),
-            _ if past >= 0 => write!(f, "{past} bytes past the end of"),
-            inside => write!(f, "at byte {inside} of"),
-        }
     }
 }

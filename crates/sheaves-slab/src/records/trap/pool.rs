@@ -124,12 +124,12 @@ pub(crate) fn alloc(id: CacheId, object: usize, bytes: usize, request: &Request)
 /// Now and then, has the library's thread look whether the program has installed a handler of its
 /// own for accesses that fail.
 fn request_handler_check() {
-    const LOOK_MS: u64 = 1000;
-    static LOOKED_MS: AtomicU64 = AtomicU64::new(0);
+    const INTERVAL_MS: u64 = 1000;
+    static REQUESTED_MS: AtomicU64 = AtomicU64::new(0);
     let now_ms = clock::coarse_ms();
-    // Relaxed, both: a look more or less.
-    if now_ms.saturating_sub(LOOKED_MS.load(Ordering::Relaxed)) >= LOOK_MS {
-        LOOKED_MS.store(now_ms, Ordering::Relaxed);
+    // Relaxed, both: a check more or less.
+    if now_ms.saturating_sub(REQUESTED_MS.load(Ordering::Relaxed)) >= INTERVAL_MS {
+        REQUESTED_MS.store(now_ms, Ordering::Relaxed);
         chunk::note_sweep();
     }
 }
@@ -168,7 +168,7 @@ fn zones<'a>(geometry: Geometry, place: usize) -> [&'a mut [u8]; 2] {
 /// the process, with a report that names the call, if none does.
 #[must_use]
 pub fn look_up(address: usize) -> (CacheId, usize) {
-    let (place, _) = live_place(address, |state| state != State::Changing);
+    let (place, _) = live_place(address, |_| true);
     (CacheId::new(field(place, CACHE) as u16), field(place, BYTES) as usize)
 }
 
@@ -178,16 +178,15 @@ fn live_place(address: usize, may_be: impl Fn(State) -> bool) -> (usize, u64) {
         report::die(Misuse::NotStart, address)
     };
     let word = table::state(place);
-    let state = State::of(word);
-    let is_start = field(place, ADDRESS) as usize == address;
-    match state {
-        State::Allocated | State::Deferred if !is_start => report::die(Misuse::NotStart, address),
-        State::Allocated | State::Deferred if may_be(state) => (place, word),
-        State::Allocated | State::Deferred => report::die(Misuse::FreeOfDeferred, address),
+    let misuse = match State::of(word) {
         // If it is being changed, another thread frees it now.
-        State::Freed | State::Changing => report::die(Misuse::DoubleFree, address),
-        State::Unused => report::die(Misuse::NotStart, address),
-    }
+        State::Freed | State::Changing => Misuse::DoubleFree,
+        State::Unused => Misuse::NotStart,
+        _ if field(place, ADDRESS) as usize != address => Misuse::NotStart,
+        state if may_be(state) => return (place, word),
+        _ => Misuse::FreeOfDeferred,
+    };
+    report::die(misuse, address)
 }
 
 /// Frees a block of malloc, if it is one: otherwise aborts the process, with a report. Returns its
@@ -203,27 +202,26 @@ pub(crate) fn free(address: usize, frame: Frame) -> (CacheId, usize) {
 
 /// Makes the pages of a block inaccessible; returns the object in whose place it was.
 fn end(place: usize, word: u64, address: usize, frame: Frame) -> usize {
-    let geometry = geometry();
-    if let (Some(geometry), true) = (geometry, field(place, ADDRESS) as usize == address)
-        && let Some(_changing) = change(place, word, State::Changing)
-    {
-        write_event(place, FREE, frame);
-        let is_damaged =
-            zones(geometry, place).iter().flat_map(|zone| zone.iter()).any(|byte| *byte != ZONE);
-        if is_damaged {
-            finish(place, State::Allocated);
-            report::die(Misuse::Damaged, address);
-        }
-        profile::close(address);
-        let object = field(place, OBJECT) as usize;
-        // SAFETY: the pages of a place whose block is free, and that this thread owns.
-        unsafe { map::hide(geometry.place(place), geometry.body) };
-        // Relaxed: see `is_live`.
-        LIVE.fetch_sub(1, Ordering::Relaxed);
-        finish(place, State::Freed);
-        return object;
+    let is_start = field(place, ADDRESS) as usize == address;
+    let Some(geometry) = geometry().filter(|_| is_start) else {
+        report::die(Misuse::DoubleFree, address)
+    };
+    if change(place, word, State::Changing).is_none() {
+        report::die(Misuse::DoubleFree, address);
     }
-    report::die(Misuse::DoubleFree, address)
+    write_event(place, FREE, frame);
+    if zones(geometry, place).iter().flat_map(|zone| zone.iter()).any(|byte| *byte != ZONE) {
+        finish(place, State::Allocated);
+        report::die(Misuse::Damaged, address);
+    }
+    profile::close(address);
+    let object = field(place, OBJECT) as usize;
+    // SAFETY: the pages of a place whose block is free, and that this thread owns.
+    unsafe { map::hide(geometry.place(place), geometry.body) };
+    // Relaxed: see `is_live`.
+    LIVE.fetch_sub(1, Ordering::Relaxed);
+    finish(place, State::Freed);
+    object
 }
 
 /// Replaces guarded blocks, in a sheaf that has left its slot or whose grace period is over, by the
@@ -272,16 +270,15 @@ pub(crate) fn note_deferred(objects: &[usize]) {
 /// that free it themselves after a grace period.
 #[inline]
 pub fn note_deferral(address: usize, frame: Frame) {
-    if contains(address) {
-        note_deferral_slow(address, frame);
+    #[cold]
+    fn note(address: usize, frame: Frame) {
+        if let Some(place) = geometry().and_then(|geometry| geometry.place_of(address))
+            && State::of(table::state(place)) == State::Allocated
+        {
+            write_event(place, DEFERRAL, frame);
+        }
     }
-}
-
-#[cold]
-fn note_deferral_slow(address: usize, frame: Frame) {
-    if let Some(place) = geometry().and_then(|geometry| geometry.place_of(address))
-        && State::of(table::state(place)) == State::Allocated
-    {
-        write_event(place, DEFERRAL, frame);
+    if contains(address) {
+        note(address, frame);
     }
 }

@@ -12,7 +12,7 @@ use sheaves_sys::report::{abort, report};
 use sheaves_sys::trace::Tracer;
 use sheaves_sys::{clock, process, thread};
 
-use super::layout::{Event, FRAMES_MAX, Misuse, Position, Record, State};
+use super::layout::{Event, FRAMES_MAX, Misuse, Record, State};
 use super::table;
 
 /// What a report needs, in a static: a signal handler may have a stack of 8 KiB.
@@ -152,7 +152,7 @@ fn write_parts(
     }
 }
 
-fn where_in(misuse: Misuse, position: Position) -> impl fmt::Display {
+fn where_in(misuse: Misuse, position: impl fmt::Display) -> impl fmt::Display {
     fmt::from_fn(move |f| match misuse {
         Misuse::DoubleFree | Misuse::FreeOfDeferred | Misuse::Damaged | Misuse::OtherCache => {
             f.write_str("the start of")
