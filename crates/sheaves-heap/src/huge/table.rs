@@ -85,7 +85,7 @@ impl Table {
     /// At most half of the entries are used, and at most [`RANGES_MAX`] more, for idle ranges that
     /// the kernel refuses to unmap.
     pub(super) fn insert(&mut self, new: Entry) -> bool {
-        let has_room = self.entries.reserve(self.count + self.kept + self.in_doubt + 1);
+        let has_room = self.entries.reserve(self.in_doubt + 1);
         if has_room {
             self.store_block(new);
         }
@@ -165,7 +165,7 @@ impl Table {
     pub(super) fn keep(&mut self, range: Entry) {
         self.in_doubt -= 1;
         // A search ends at an empty entry, so there always is one.
-        if self.count + self.kept + 2 > self.entries.capacity() && !self.entries.grow() {
+        if self.entries.count() + 2 > self.entries.capacity() && !self.entries.grow() {
             return;
         }
         self.entries.store(Entry { address: range.address + KEPT, bytes: range.bytes });

@@ -11,6 +11,9 @@ use sheaves_sys::map;
 /// # Safety
 /// Zeros are a value of the type, with address 0.
 pub unsafe trait ByAddress: Copy {
+    /// The most entries of a table, empty or not.
+    const CAPACITY_MAX: usize = usize::MAX;
+
     /// What it is found by; 0 in an empty entry.
     fn address(&self) -> usize;
 }
@@ -18,11 +21,12 @@ pub unsafe trait ByAddress: Copy {
 /// Capacity of the smallest table with memory.
 pub const CAPACITY_MIN: usize = 256;
 
-/// A table of entries with different addresses. The caller counts them, and serialises the calls.
+/// A table of entries with different addresses. The caller serialises the calls.
 #[derive(Debug)]
 pub struct Table<E> {
     base: usize,
     capacity: usize,
+    count: usize,
     entries: PhantomData<E>,
 }
 
@@ -30,13 +34,19 @@ impl<E: ByAddress> Table<E> {
     /// An empty table, without memory.
     #[must_use]
     pub const fn new() -> Table<E> {
-        Table { base: 0, capacity: 0, entries: PhantomData }
+        Table { base: 0, capacity: 0, count: 0, entries: PhantomData }
     }
 
     /// Number of entries, empty or not: 0 or a power of two.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.capacity
+    }
+
+    /// Number of entries that are not empty.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count
     }
 
     /// The entry at an index below the capacity.
@@ -72,26 +82,36 @@ impl<E: ByAddress> Table<E> {
         (self.entry(index).address() == address).then_some(index)
     }
 
+    /// The entry of an address.
+    pub fn get(&mut self, address: usize) -> Option<E> {
+        let index = self.find(address)?;
+        Some(*self.entry(index))
+    }
+
     /// Stores an entry whose address has none. One entry is empty after that.
     pub fn store(&mut self, entry: E) {
         let index = self.probe(entry.address());
         debug_assert_eq!(self.entry(index).address(), 0);
         *self.entry(index) = entry;
+        self.count += 1;
     }
 
-    /// Doubles the table if more than half of it were used by that many entries. False when memory
-    /// is out.
+    /// Doubles the table if that many more entries would use more than half of it. False when it
+    /// cannot grow.
     #[must_use]
-    pub fn reserve(&mut self, count: usize) -> bool {
-        count * 2 <= self.capacity || self.grow()
+    pub fn reserve(&mut self, more: usize) -> bool {
+        (self.count + more) * 2 <= self.capacity || self.grow()
     }
 
-    /// Doubles the table. False when memory is out.
+    /// Doubles the table. False when memory is out, or it is as large as it may be.
     #[must_use]
     pub fn grow(&mut self) -> bool {
         let capacity = (self.capacity * 2).max(CAPACITY_MIN);
+        if capacity > E::CAPACITY_MAX {
+            return false;
+        }
         let Some(base) = map::anywhere(capacity * size_of::<E>()) else { return false };
-        let mut larger = Table { base, capacity, entries: PhantomData };
+        let mut larger = Table { base, capacity, count: 0, entries: PhantomData };
         for index in 0..self.capacity {
             let entry = *self.entry(index);
             if entry.address() != 0 {
@@ -117,6 +137,7 @@ impl<E: ByAddress> Table<E> {
             }
             next = (next + 1) & mask;
         }
+        self.count -= 1;
         // SAFETY: zeros are an entry.
         *self.entry(hole) = unsafe { core::mem::zeroed() };
         removed
@@ -134,3 +155,7 @@ impl<E: ByAddress> Table<E> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/by_address.rs"]
+mod tests;

@@ -15,7 +15,6 @@
 
 pub(crate) mod chance;
 pub mod large;
-mod records;
 mod sites;
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -24,9 +23,9 @@ use sheaves_sys::lock::Lock;
 use sheaves_sys::stack::{self, Frame};
 use sheaves_sys::{clock, options, probe};
 
+use crate::records::by_address::{ByAddress, Table};
 use crate::space::cache_id::{CLASSES_MAX, CacheId};
 use crate::space::mode;
-use records::{Record, Records};
 pub(crate) use sites::{FRAMES_MAX, Kind, Listed};
 use sites::{Sites, Source};
 
@@ -64,10 +63,35 @@ impl Request {
     pub const NONE: Request = Request { bytes: 0, align: 0, frame: Frame::NONE };
 }
 
+/// A sample that is allocated or deferred.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+struct Record {
+    address: usize,
+    /// The bytes that were requested.
+    bytes: usize,
+    /// What it stands for: see [`chance::weight`].
+    weight: u64,
+    /// The byte of a large block that made it a sample: a block that becomes shorter is none.
+    point: usize,
+    /// Index of its site.
+    site: u32,
+    is_deferred: bool,
+}
+
+// SAFETY: all fields are numbers, or false.
+unsafe impl ByAddress for Record {
+    const CAPACITY_MAX: usize = 1 << 21;
+
+    fn address(&self) -> usize {
+        self.address
+    }
+}
+
 /// State under the lock.
 #[derive(Debug)]
 pub(crate) struct Profile {
-    records: Records,
+    records: Table<Record>,
     sites: Sites,
     /// Mean bytes from one tag to the next while the profile is off, for guard samples.
     trap_rate: usize,
@@ -87,7 +111,7 @@ pub(crate) struct Head {
 }
 
 pub(crate) static PROFILE: Lock<Profile> = Lock::new(Profile {
-    records: Records::new(),
+    records: Table::new(),
     sites: Sites::new(),
     trap_rate: 0,
     head: Head { rate: 0, session: 0, since_ms: 0, dropped: 0 },
@@ -263,11 +287,12 @@ impl Profile {
     }
 
     fn insert(&mut self, record: Record) -> bool {
-        let is_inserted = self.records.insert(record);
-        if is_inserted {
+        let has_room = self.records.reserve(1);
+        if has_room {
+            self.records.store(record);
             self.count(&record, true);
         }
-        is_inserted
+        has_room
     }
 
     /// Inserts a record in place of one that was just taken.
@@ -298,13 +323,14 @@ impl Profile {
     }
 
     fn take(&mut self, address: usize) -> Option<Record> {
-        let record = self.records.remove(address)?;
+        let index = self.records.find(address)?;
+        let record = self.records.remove(index);
         self.count(&record, false);
         Some(record)
     }
 
     fn defer(&mut self, address: usize, frame: Frame) {
-        let Some(record) = self.records.find(address).filter(|record| !record.is_deferred) else {
+        let Some(record) = self.records.get(address).filter(|record| !record.is_deferred) else {
             return;
         };
         let source = Source { is_deferral: true, ..self.sites.site(record.site).source };

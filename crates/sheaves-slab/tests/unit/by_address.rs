@@ -1,0 +1,71 @@
+extern crate std;
+
+use std::collections::HashMap;
+
+use super::*;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Entry {
+    address: usize,
+    value: usize,
+}
+
+const ENTRIES_MAX: usize = 1 << 18;
+
+// SAFETY: all fields are numbers.
+unsafe impl ByAddress for Entry {
+    const CAPACITY_MAX: usize = ENTRIES_MAX;
+
+    fn address(&self) -> usize {
+        self.address
+    }
+}
+
+impl Table<Entry> {
+    fn insert(&mut self, address: usize) -> bool {
+        let has_room = self.reserve(1);
+        if has_room {
+            self.store(Entry { address, value: address ^ 5 });
+        }
+        has_room
+    }
+
+    fn take(&mut self, address: usize) -> Option<Entry> {
+        let index = self.find(address)?;
+        Some(self.remove(index))
+    }
+}
+
+#[test]
+fn entries_are_found_until_they_are_removed() {
+    let mut table = Table::<Entry>::new();
+    let mut known = HashMap::new();
+    let mut seed = 1_u64;
+    for _ in 0..200_000 {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let address = ((seed >> 40) as usize % 20_000 + 1) * 16;
+        let ours = table.take(address);
+        assert_eq!(ours, known.remove(&address));
+        if ours.is_none() {
+            assert!(table.insert(address));
+            known.insert(address, Entry { address, value: address ^ 5 });
+        }
+        assert_eq!(table.count(), known.len());
+    }
+    for (address, entry) in &known {
+        assert_eq!(table.get(*address), Some(*entry));
+    }
+    table.clear();
+    assert_eq!((table.count(), table.get(16)), (0, None));
+}
+
+#[test]
+fn the_table_does_not_grow_without_end() {
+    let mut table = Table::<Entry>::new();
+    let accepted = (1..2 * ENTRIES_MAX).take_while(|index| table.insert(index * 8)).count();
+    assert_eq!(accepted, ENTRIES_MAX / 2);
+    // One more after one less.
+    assert!(table.take(8).is_some());
+    assert!(table.insert(8));
+    table.clear();
+}
