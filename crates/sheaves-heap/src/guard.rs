@@ -1,15 +1,11 @@
 //! Guard samples: a few allocations beside inaccessible pages, in programs in production.
 //!
-//! One in N samples of the heap (see [`crate::profile`]) lies at the end or the beginning of its
-//! pages, beside an inaccessible one, and its pages become inaccessible when it is freed; also when
-//! it was deferred, once its grace period is over. So an overflow, an underflow or a use after free
-//! of such a block ends in a report on standard error: what happened, to which block, its age, and
-//! the stacks of the access, the allocation, the deferral and the free. Then the action of SIGSEGV
-//! follows that was there before. A double free, or a free of an address inside the block, is
-//! reported, too, and aborts the process.
-//!
-//! Blocks of up to 32 KiB take part; in a hardened process and in debug mode none does.
-//! `docs/guard.md` has examples.
+//! One in N samples of the heap (see [`crate::profile`]) lies beside an inaccessible page, and its
+//! pages become inaccessible when it is freed; also when it was deferred, once its grace period is
+//! over. So an overflow, an underflow or a use after free of it ends in a report on standard error,
+//! after which the action of SIGSEGV follows that was there before. A double free, or a free of an
+//! address inside the block, is reported, too, and aborts the process. `docs/guard.md` says which
+//! blocks take part, and has examples.
 //!
 //! ```
 //! use sheaves_heap::guard;

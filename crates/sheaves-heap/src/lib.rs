@@ -6,11 +6,7 @@
 //! | up to 1 MiB | one of 15 further classes: object caches, one object per slab from 64 KiB on |
 //! | above | a mapping of its own, kept for the next block (`huge/idle`), resized by `mremap` |
 //!
-//! The modules, from the bottom up; each uses only those before it: [`classes`], `huge` (mappings),
-//! `start` (creates the classes), `block` (size or address to block), `redzone` (for
-//! `SHEAVES_DEBUG=1`), [`report`] (statistics, readers), [`profile`] (what has the memory), `slow`,
-//! [`mod@malloc`] (the fast paths: start reading here), [`entry`] (their C functions), `realloc`,
-//! `trim`, [`guard`] (samples that trap), `sandbox`.
+//! Start reading at [`mod@malloc`], the fast paths.
 #![no_std]
 
 mod block;

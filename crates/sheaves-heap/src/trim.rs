@@ -48,17 +48,15 @@ pub fn trim(keep_bytes: usize) -> bool {
     sheaves_slab::trim(keep_bytes.saturating_sub(kept)) + mappings > 0
 }
 
-/// Returns unused memory to the kernel until the heap has at most `bytes`; true when that was
-/// reached. What counts is what [`set_limit`] counts: memory in use, and free
-/// memory with old contents.
-///
-/// Begins with what is free, and drains slots and depots as [`trim`] does only if that does not
-/// suffice.
+/// Returns unused memory to the kernel until the heap has at most `bytes`, which counts what
+/// [`set_limit`] counts; true when that was reached. Drains slots and depots, as [`trim`] does,
+/// only if what is free does not suffice.
 pub fn release_to(bytes: usize) -> bool {
     if !start() {
         return true;
     }
-    let used_bytes = limit::heap_bytes().saturating_sub(dirty_bytes());
+    let dirty_bytes = chunk::footprint().dirty_bytes + huge::totals().idle_bytes;
+    let used_bytes = limit::heap_bytes().saturating_sub(dirty_bytes);
     let keep_bytes = bytes.saturating_sub(used_bytes);
     if limit::heap_bytes() > bytes {
         huge::trim(keep_bytes);
@@ -68,9 +66,4 @@ pub fn release_to(bytes: usize) -> bool {
         trim(keep_bytes);
     }
     limit::heap_bytes() <= bytes
-}
-
-/// Free memory with old contents.
-fn dirty_bytes() -> usize {
-    chunk::footprint().dirty_bytes + huge::totals().idle_bytes
 }

@@ -1,8 +1,7 @@
 //! Samples of allocations: which are alive, how many objects and bytes they stand for, and where
 //! they were allocated.
 //!
-//! This part knows addresses only. Which allocation becomes a sample is decided in `tags`; large
-//! blocks are sampled by `sheaves-heap`.
+//! This part knows addresses only. Which allocation becomes a sample is decided in `tags`.
 //!
 //! | state | changes |
 //! |---|---|

@@ -34,7 +34,7 @@ pub const WORDS: usize = RECORDS_AT + PLACES * RECORD_WORDS;
 /// The most addresses of a stack.
 pub const FRAMES_MAX: usize = 24;
 
-pub(super) const POOL: usize = 2;
+pub(super) const POOL: usize = MAGIC.len();
 pub(super) const ERROR: usize = 5;
 
 /// Indexes in a record.

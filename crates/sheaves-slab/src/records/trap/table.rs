@@ -55,10 +55,8 @@ pub(super) fn make() -> bool {
         return false;
     };
     TABLE.store(table, Ordering::Relaxed);
-    for (index, number) in [base, geometry.page, geometry.body].into_iter().enumerate() {
-        word(POOL + index).store(number as u64, Ordering::Relaxed);
-    }
-    for (index, number) in MAGIC.into_iter().enumerate() {
+    let head = [MAGIC[0], MAGIC[1], base as u64, geometry.page as u64, geometry.body as u64];
+    for (index, number) in head.into_iter().enumerate() {
         word(index).store(number, Ordering::Relaxed);
     }
     BASE.store(base, Ordering::Relaxed);
