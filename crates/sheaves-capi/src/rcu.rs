@@ -1,9 +1,10 @@
 //! RCU: read sections and grace periods.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::AtomicU64;
 
-use sheaves_rcu::{Cookie, Expedite, expedite, raw};
+use sheaves_rcu::internal::end_expedite;
+use sheaves_rcu::{Cookie, expedite, raw};
 use sheaves_sys::errno::{EDEADLK, EINVAL};
 
 /// The grace-period sequence, which an outermost read section copies to its thread's word: for the
@@ -111,29 +112,17 @@ pub extern "C" fn sheaves_rcu_wait(cookie: SheavesRcuCookie) -> c_int {
     Cookie::from_bits(cookie).wait().map_or(EDEADLK, |()| 0)
 }
 
-/// Calls of `sheaves_rcu_expedite_begin` that have not been ended.
-static EXPEDITED: AtomicU64 = AtomicU64::new(0);
-
 /// Expedites all grace periods of the process until sheaves_rcu_expedite_end. Nests.
 /// Async-signal-safe.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_rcu_expedite_begin() {
     core::mem::forget(expedite());
-    // Relaxed: a count of calls, nothing is published through it.
-    EXPEDITED.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Ends one sheaves_rcu_expedite_begin, in any thread. 0; EINVAL without one.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_rcu_expedite_end() -> c_int {
-    let less = |count: u64| count.checked_sub(1);
-    // Relaxed, both: as above.
-    if EXPEDITED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_err() {
-        return EINVAL;
-    }
-    // SAFETY: counted above when it was forgotten, and subtracted for this one.
-    drop(unsafe { Expedite::of_forgotten() });
-    0
+    if end_expedite() { 0 } else { EINVAL }
 }
 
 /// Ends the startup phase, in which grace periods are expedited. The phase starts with the first

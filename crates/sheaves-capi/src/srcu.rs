@@ -18,8 +18,8 @@ pub type SheavesSrcuSection = u64;
 #[unsafe(no_mangle)]
 #[must_use]
 pub extern "C" fn sheaves_srcu_create() -> *mut SheavesSrcu {
-    let Ok(domain) = Srcu::new() else { return refuse(ENOMEM) };
-    boxed(SheavesSrcu(domain)).unwrap_or_else(|_| refuse(ENOMEM))
+    let made = Srcu::new().ok().and_then(|domain| boxed(SheavesSrcu(domain)).ok());
+    made.unwrap_or_else(|| refuse(ENOMEM))
 }
 
 /// Destroys a domain. NULL is ignored.

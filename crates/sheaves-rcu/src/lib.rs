@@ -23,18 +23,13 @@
 //! | wait for a grace period in an `async` function | [`Cookie::finished`] | never |
 //! | free or call something after a grace period | [`mod@defer`], [`fn@defer`] | never |
 //!
-//! The modules, from the bottom up; each uses those below it only: `options`, `protocol` (what is
-//! modelled: readers, owners of records, generations of waiters), `reader` (records and sections),
-//! `grace` (grace periods; their steps and the proof are in `grace::period`), `defer`, `cell`.
-//!
 //! Threads need no registration. A thread of the library runs while a future waits or something is
 //! deferred, and for two seconds after. All memory is mapped directly from the kernel, except the
 //! boxes of [`RcuCell`] and of deferred closures. The environment variables `SHEAVES_RCU...` are
 //! documented in the crate `sheaves`.
 //!
 //! Whether readers fence is decided when the object is loaded. If a seccomp filter refuses
-//! membarrier later, a grace period that needs it takes 10 ms. A program whose filter ends the
-//! process for that call says so beforehand: [`defer::before_sandbox`].
+//! membarrier later, a grace period that needs it takes 10 ms; see [`defer::before_sandbox`].
 #![no_std]
 
 // For the boxes of [`RcuCell`] and of deferred closures; nothing else here allocates.
@@ -43,7 +38,6 @@ extern crate alloc;
 mod cell;
 pub mod defer;
 mod grace;
-mod options;
 mod protocol;
 mod reader;
 
@@ -68,6 +62,7 @@ pub mod internal {
     };
     pub use crate::defer::work::sink::{Sink, register, return_all};
     pub use crate::grace::cookie::start_quietly;
+    pub use crate::grace::expedite::end_expedite;
     pub use crate::grace::survey::{Reading, Section, Survey, readers, section, survey};
 
     /// What is sealed by the layers above, and what has to be done about it.

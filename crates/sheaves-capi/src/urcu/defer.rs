@@ -6,7 +6,7 @@ use sheaves_rcu::defer::{self, Head};
 use sheaves_sys::report;
 
 use super::calls::sheaves_urcu_barrier;
-use super::wait::sheaves_urcu_synchronize_rcu;
+use super::qsbr::sheaves_urcu_synchronize_rcu;
 use crate::{boxed, unboxed};
 
 /// A function that is called with a pointer.

@@ -5,8 +5,8 @@ use core::ffi::{c_int, c_void};
 use sheaves_rcu::defer::Head;
 
 use super::calls::{self, Atfork, CallFunction};
-use super::wait::{self, GpPollState, sheaves_urcu_nothing};
-use super::{defer, qsbr};
+use super::defer;
+use super::qsbr::{self, GpPollState, sheaves_urcu_nothing};
 use crate::rcu::{sheaves_rcu_read_lock, sheaves_rcu_read_unlock};
 
 type Plain = extern "C" fn();
@@ -38,10 +38,10 @@ const fn flavor(readers: [Plain; 2], quiet: Plain, offline: Plain, online: Plain
     Flavor {
         read_lock: readers[0],
         read_unlock: readers[1],
-        read_ongoing: wait::sheaves_urcu_read_ongoing,
+        read_ongoing: qsbr::sheaves_urcu_read_ongoing,
         read_quiescent_state: quiet,
         update_call_rcu: calls::sheaves_urcu_call_rcu,
-        update_synchronize_rcu: wait::sheaves_urcu_synchronize_rcu,
+        update_synchronize_rcu: qsbr::sheaves_urcu_synchronize_rcu,
         update_defer_rcu: defer::sheaves_urcu_defer_rcu,
         thread_offline: offline,
         thread_online: online,
@@ -50,8 +50,8 @@ const fn flavor(readers: [Plain; 2], quiet: Plain, offline: Plain, online: Plain
         barrier: calls::sheaves_urcu_barrier,
         register_rculfhash_atfork: calls::sheaves_urcu_register_rculfhash_atfork,
         unregister_rculfhash_atfork: calls::sheaves_urcu_unregister_rculfhash_atfork,
-        update_start_poll_synchronize_rcu: wait::sheaves_urcu_start_poll_synchronize_rcu,
-        update_poll_state_synchronize_rcu: wait::sheaves_urcu_poll_state_synchronize_rcu,
+        update_start_poll_synchronize_rcu: qsbr::sheaves_urcu_start_poll_synchronize_rcu,
+        update_poll_state_synchronize_rcu: qsbr::sheaves_urcu_poll_state_synchronize_rcu,
     }
 }
 

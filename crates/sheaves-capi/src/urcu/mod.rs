@@ -20,4 +20,3 @@ pub mod calls;
 pub mod defer;
 pub mod flavor;
 pub mod qsbr;
-pub mod wait;

@@ -1,4 +1,4 @@
-//! liburcu's QSBR flavour: readers announce quiescent states.
+//! Waiting for readers, and liburcu's QSBR flavour, whose readers announce quiescent states.
 //!
 //! A thread that is *online* has one read section open from one quiescent state to the next; going
 //! offline ends it. Read lock and unlock inside it cost nothing. A thread that is not online,
@@ -6,10 +6,11 @@
 //!
 //! A wait for readers, in any flavour, is a quiescent state of the waiting thread.
 
+use core::ffi::c_int;
 use core::sync::atomic::{Ordering, compiler_fence};
 
-use sheaves_rcu::raw;
-use sheaves_sys::tls;
+use sheaves_rcu::{Cookie, raw};
+use sheaves_sys::{report, tls};
 
 /// True when the calling thread is online. Without a thread-local word for this flag, threads are
 /// never online and read by sections.
@@ -62,4 +63,31 @@ pub(super) fn offline<R>(body: impl FnOnce() -> R) -> R {
         sheaves_urcu_qsbr_thread_online();
     }
     result
+}
+
+/// `struct urcu_gp_poll_state`: an `unsigned long`, 64 bits here.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct GpPollState {
+    grace_period_id: u64,
+}
+
+const _: () = assert!(size_of::<core::ffi::c_ulong>() == size_of::<GpPollState>());
+
+exports! {
+    /// `synchronize_rcu`. Aborts the process inside a read section: the interface cannot return an
+    /// error, and returning early would let the caller free what readers use.
+    sheaves_urcu_synchronize_rcu() = if offline(sheaves_rcu::synchronize).is_err() {
+        report::die(format_args!("urcu: synchronize_rcu inside a read section would deadlock"));
+    };
+    /// `rcu_read_ongoing`.
+    sheaves_urcu_read_ongoing() -> c_int = c_int::from(sheaves_rcu::is_reading());
+    /// `start_poll_synchronize_rcu`.
+    sheaves_urcu_start_poll_synchronize_rcu() -> GpPollState =
+        GpPollState { grace_period_id: Cookie::start_poll().to_bits() };
+    /// `poll_state_synchronize_rcu`.
+    sheaves_urcu_poll_state_synchronize_rcu(state: GpPollState) -> bool =
+        Cookie::from_bits(state.grace_period_id).poll();
+    /// For functions that have nothing to do in this library: registering, initialising.
+    sheaves_urcu_nothing() = ();
 }

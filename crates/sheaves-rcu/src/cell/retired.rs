@@ -14,9 +14,9 @@ use crate::grace::period;
 /// A value that was replaced in its cell and that readers may still use.
 ///
 /// It comes back as a `Box` after a grace period: [`Retired::synchronize`] waits for that,
-/// [`Retired::try_reclaim`] polls, and [`Retired::reclaimed`] is for `async` functions. Dropping it
-/// waits, too; inside a read section, where that would deadlock, it leaks the value and reports
-/// that.
+/// [`Retired::try_reclaim`] polls; an `async` function awaits [`Cookie::finished`] of its
+/// [`Retired::cookie`] first. Dropping it waits, too; inside a read section, where that would
+/// deadlock, it leaks the value and reports that.
 ///
 /// # Invariants
 /// `value` is from a box and was unlinked before `cookie` was made.
@@ -67,13 +67,6 @@ impl<T> Retired<T> {
         self.if_passed(has_passed)
     }
 
-    /// Returns the value after a grace period.
-    pub async fn reclaimed(self) -> Box<T> {
-        self.cookie.finished().await;
-        // SAFETY: a grace period has passed.
-        unsafe { self.into_box() }
-    }
-
     /// Drops the value after a grace period, in another thread, see [`fn@crate::defer`].
     pub fn defer(self)
     where
@@ -94,16 +87,11 @@ impl<T> Retired<T> {
     }
 
     fn if_passed(self, has_passed: bool) -> Result<Box<T>, Retired<T>> {
-        // SAFETY: a grace period has passed.
-        if has_passed { Ok(unsafe { self.into_box() }) } else { Err(self) }
-    }
-
-    /// # Safety
-    /// No reader uses the value.
-    unsafe fn into_box(self) -> Box<T> {
-        let this = ManuallyDrop::new(self);
-        // SAFETY: by the invariant; `this` is not dropped.
-        unsafe { Box::from_raw(this.value.as_ptr()) }
+        if !has_passed {
+            return Err(self);
+        }
+        // SAFETY: by the invariant; a grace period has passed, and `self` is not dropped.
+        Ok(unsafe { Box::from_raw(ManuallyDrop::new(self).value.as_ptr()) })
     }
 }
 

@@ -117,12 +117,6 @@ impl<T> RcuOption<T> {
             }
         }
     }
-
-    /// The value, which no other thread can access now.
-    pub fn get_mut(&mut self) -> Option<&mut T> {
-        // SAFETY: null or a value, by the invariant; `&mut self` makes the access exclusive.
-        unsafe { self.pointer.get_mut().as_mut() }
-    }
 }
 
 impl<T> Default for RcuOption<T> {
@@ -221,12 +215,6 @@ impl<T> RcuCell<T> {
         let old = self.value.update(|current| current.map(&mut make));
         // SAFETY: the cell always has a value, by the invariant.
         unsafe { old.unwrap_unchecked() }
-    }
-
-    /// The value, which no other thread can access now.
-    pub fn get_mut(&mut self) -> &mut T {
-        // SAFETY: the cell always has a value, by the invariant.
-        unsafe { self.value.get_mut().unwrap_unchecked() }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a program calls to have everything reclaimed.
 
+use sheaves_sys::options::RCU_AGE_MS;
 use sheaves_sys::{fork, report};
 
 use super::store::pressure;
@@ -7,7 +8,6 @@ use super::work::bell::{self, FLUSH};
 use super::work::watch::{self, CHECK_NS};
 use super::work::{driver, reclaimer, requests, round};
 use crate::grace::period;
-use crate::options;
 use crate::reader::section;
 
 /// Why a barrier was refused, or is incomplete.
@@ -99,7 +99,7 @@ pub fn reclaim() -> bool {
     let Some(driver_role) = driver::try_become_driver() else { return false };
     let any = round::reclaim(&driver_role);
     if !reclaimer::is_running() {
-        let is_due = pressure::age_ms().is_some_and(|age| age >= options::age_ms());
+        let is_due = pressure::age_ms().is_some_and(|age| age >= RCU_AGE_MS.get());
         if bell::take_requests() & FLUSH != 0 || is_due {
             round::begin(&driver_role);
         } else {

@@ -8,7 +8,6 @@ use sheaves_percpu::internal::slots::{Attached, attach};
 use sheaves_percpu::internal::{push, push_slow};
 
 use super::store::head::{Call, Head};
-use super::store::shard::Batch;
 use super::work::calls::{self, WORD};
 use super::work::requests::{arm_age, start_batch};
 
@@ -52,6 +51,7 @@ pub unsafe fn call_hurry(head: *mut Head, call: Call) {
 #[cold]
 #[inline(never)]
 fn call_slow(head: *mut Head) {
+    let mut sealed = None;
     for _ in 0..ATTEMPTS {
         if attach() == Attached::No {
             break;
@@ -60,15 +60,13 @@ fn call_slow(head: *mut Head) {
         if unsafe { push_slow(WORD, head.addr()) } {
             return;
         }
-        if let ControlFlow::Break(sealed) = calls::exchange(head) {
-            return follow(sealed);
+        if let ControlFlow::Break(exchanged) = calls::exchange(head) {
+            sealed = Some(exchanged);
+            break;
         }
     }
-    follow(Some(calls::link(head)));
-}
-
-/// What follows a push into a new sheaf, or a list. Without locks.
-fn follow(sealed: Option<Batch>) {
+    // Without locks.
+    let sealed = sealed.unwrap_or_else(|| Some(calls::link(head)));
     arm_age();
     if let Some(batch) = sealed {
         start_batch(batch);

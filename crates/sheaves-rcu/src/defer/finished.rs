@@ -8,7 +8,7 @@ use core::cell::UnsafeCell;
 use core::future::Future;
 use core::marker::PhantomPinned;
 use core::pin::Pin;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 
 use super::work::futures::{self, Node};
 use super::work::{reclaimer, requests};
@@ -54,16 +54,6 @@ impl Cookie {
     }
 }
 
-impl Finished {
-    /// Lists the waker to be called after the grace period. False if it is not known that a thread
-    /// will do that.
-    fn enlist(&self, waker: Waker) -> bool {
-        // SAFETY: the node is pinned, and taken off before it ends.
-        unsafe { futures::put_on(self.node.get(), waker) };
-        requests::wake(true) && reclaimer::has_begun()
-    }
-}
-
 impl Future for Finished {
     type Output = ();
 
@@ -71,7 +61,10 @@ impl Future for Finished {
         if self.cookie.poll() {
             return Poll::Ready(());
         }
-        if !self.enlist(context.waker().clone()) {
+        // SAFETY: the node is pinned, and taken off before it ends.
+        unsafe { futures::enlist(self.node.get(), Some(context.waker().clone())) };
+        let is_woken = requests::wake(true) && reclaimer::has_begun();
+        if !is_woken {
             context.waker().wake_by_ref();
         }
         Poll::Pending
@@ -81,6 +74,6 @@ impl Future for Finished {
 impl Drop for Finished {
     fn drop(&mut self) {
         // SAFETY: the node is valid until this returns.
-        unsafe { futures::take_off(self.node.get()) };
+        unsafe { futures::enlist(self.node.get(), None) };
     }
 }

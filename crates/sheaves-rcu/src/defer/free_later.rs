@@ -2,10 +2,10 @@
 
 use core::sync::atomic::{Ordering, fence};
 
-use super::store::emergency::{LEAKS, WAITS, free_without_memory, note_linked};
+use super::store::emergency::{LEAKS, LINKED, WAITS, free_without_memory};
 use super::store::head::Head;
 use super::store::pressure::Pressure;
-use super::store::shard::Pushed;
+use super::store::shard::Batch;
 use super::work::channel::Channel;
 use super::work::requests::{arm_age, start_batch};
 use super::work::round;
@@ -22,16 +22,9 @@ impl Channel {
     /// Only readers still use the object, and it is freed in no other way. It may be freed in
     /// another thread.
     pub unsafe fn free_later(&'static self, pointer: *mut u8, bytes: usize) {
-        if self.is_twice(pointer) {
-            return;
-        }
-        match self.here().push(pointer.expose_provenance(), bytes) {
-            Some(pushed) => follow(pushed),
-            None => {
-                let (name, counts) = (self.name(), [&WAITS, &LEAKS]);
-                let object = format_args!("{pointer:p} of channel {name}");
-                free_without_memory(object, counts, || self.free_unwatched(pointer));
-            }
+        if !self.push(pointer, bytes) {
+            let object = format_args!("{pointer:p} of channel {}", self.name());
+            free_without_memory(object, [&WAITS, &LEAKS], || self.free_unwatched(pointer));
         }
     }
 
@@ -42,30 +35,35 @@ impl Channel {
     /// As for [`Channel::free_later`]; and `head` is valid, zero or idle, and in the object, at or
     /// after `pointer`.
     pub unsafe fn free_later_with(&'static self, head: *mut Head, pointer: *mut u8, bytes: usize) {
+        let offset = || head.expose_provenance() - pointer.addr();
+        // SAFETY: valid by the contract.
+        if !self.push(pointer, bytes) && unsafe { &*head }.claim(offset()) {
+            // Relaxed: statistics.
+            LINKED.fetch_add(1, Ordering::Relaxed);
+            follow(true, Some(self.here().link(head, bytes)));
+        }
+    }
+
+    /// False if memory for a sheaf is out. An object that is deferred twice is reported.
+    fn push(&'static self, pointer: *mut u8, bytes: usize) -> bool {
         if self.is_twice(pointer) {
-            return;
+            return true;
         }
-        let address = pointer.expose_provenance();
-        match self.here().push(address, bytes) {
-            Some(pushed) => follow(pushed),
-            // SAFETY: valid by the contract.
-            None if unsafe { (*head).claim(head.expose_provenance() - address) } => {
-                note_linked();
-                follow(Pushed { is_first: true, sealed: Some(self.here().link(head, bytes)) });
-            }
-            None => {}
-        }
+        let pushed = self.here().push(pointer.expose_provenance(), bytes);
+        let Some(pushed) = pushed else { return false };
+        follow(pushed.is_first, pushed.sealed);
+        true
     }
 }
 
 /// What follows a push, without locks.
-fn follow(pushed: Pushed) {
-    if pushed.is_first {
+fn follow(is_first: bool, sealed: Option<Batch>) {
+    if is_first {
         // SeqCst: the push is before the load of the word. [A1]
         fence(Ordering::SeqCst);
         arm_age();
     }
-    if let Some(batch) = pushed.sealed
+    if let Some(batch) = sealed
         && start_batch(batch) == Pressure::Hard
     {
         round::help();

@@ -10,26 +10,23 @@
 //! | have it done soon | [`flush`] | never |
 //! | do it from the main loop of a single-threaded program | [`reclaim`] | never |
 //!
-//! Objects of caches are deferred by the layers above, which store them: each is a *sink*, which
-//! seals batches and reclaims each when its [`Cookie`](crate::Cookie) has passed.
+//! Objects of caches are deferred by the layers above, which store them.
 //!
 //! Everything is reclaimed by one thread, the *reclaimer*. It starts when something is deferred,
 //! blocks the signals that come from outside, is named `sheaves-rcu`, and ends when there was
 //! nothing to do for two seconds. What is pending is *sealed* after 20 ms at the latest, for one
 //! grace period that all of it shares: sooner when a sheaf is full, when many bytes are pending
-//! (`SHEAVES_RCU_SOFT_BYTES`), or on request ([`flush`], [`barrier`], [`call_hurry`]). Callbacks
+//! (`SHEAVES_RCU_BYTES`), or on request ([`flush`], [`barrier`], [`call_hurry`]). Callbacks
 //! run in the reclaimer, one after the other, and otherwise only in [`reclaim`] (and in [`barrier`]
 //! where there is no reclaimer). With `SHEAVES_RCU_RECLAIMERS=slots` they run in one worker thread
 //! per CPU instead, in parallel.
 //!
 //! Order: callbacks that one thread defers run in that order while it stays in one slot and memory
-//! is available. There is no order between slots. A program that needs one calls [`barrier`].
+//! is available. There is none between slots: a program that needs it calls [`barrier`].
 //!
 //! The child of a fork inherits what is pending, and reclaims it when it defers something itself,
-//! calls [`reclaim`], or waits. A callback that another thread was running during the fork is not
-//! called again.
-//!
-//! The reclaimer is also the keeper, which returns unused memory to the kernel.
+//! calls [`reclaim`], or waits. A callback that another thread ran during the fork is not called
+//! again.
 //!
 //! From the bottom up: `store` (where it waits), `work` (what reclaims it, and when), and what
 //! programs call: `finished`, `call_rcu`, `free_later`, `barrier` and `statistics`.

@@ -60,10 +60,7 @@ impl Statistics {
     pub fn pending(&self) -> Pending {
         let sinks = self.sinks.iter().map(|sink| sink.pending);
         let all = sinks.chain([self.calls, self.linked_calls, self.channels]);
-        all.fold(Pending::default(), |sum, one| Pending {
-            objects: sum.objects + one.objects,
-            bytes: sum.bytes + one.bytes,
-        })
+        all.fold(Pending::default(), |sum, one| sum + one)
     }
 }
 

@@ -25,9 +25,8 @@ static REQUESTED: AtomicU64 = AtomicU64::new(0);
 /// ```
 ///
 /// A number: it may be copied, compared, kept and used in any thread, and in parent and child after
-/// a fork. Of two cookies the smaller one passes first. When [`Cookie::poll`] returns true, it does
-/// so for ever, and everything that readers did in sections from before the snapshot happened
-/// before.
+/// a fork. Of two cookies the smaller one passes first. Once it has passed, it has for ever, and
+/// everything that readers did in sections from before the snapshot happened before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct Cookie(u64);
@@ -51,8 +50,8 @@ impl Cookie {
         cookie
     }
 
-    /// [`Cookie::start_poll`] with an expedited grace period, which starts at once and may
-    /// interrupt the CPUs that run the process.
+    /// [`Cookie::start_poll`] with an expedited grace period: it starts at once, and may interrupt
+    /// the CPUs that run the process.
     #[must_use]
     pub fn start_poll_expedited() -> Cookie {
         let cookie = Cookie::get();
@@ -94,12 +93,10 @@ impl Cookie {
     #[cold]
     fn poll_slow(self) -> bool {
         // Relaxed: a hint; nothing is published through it.
-        if REQUESTED.load(Ordering::Relaxed) < self.0 {
-            return false;
+        if REQUESTED.load(Ordering::Relaxed) >= self.0 {
+            let urgency = expedite::wanted(self.0);
+            period::advance(self.0, urgency, Reach::Interrupts);
         }
-        let is_expedited = expedite::is_wanted_at_once(self.0);
-        let urgency = if is_expedited { Urgency::Expedited } else { Urgency::Normal };
-        period::advance(self.0, urgency, Reach::Interrupts);
         GENERATIONS.is_complete(self.0)
     }
 
@@ -144,18 +141,12 @@ impl Cookie {
 
     /// Aborts the process if this is a cookie of the future.
     fn refuse_future(self) {
-        if self.0 > GENERATIONS.begun() + 1 {
-            self.refuse_future_slow();
-        }
-    }
-
-    /// With the fence that [`Cookie::get`] has: without it the number may be an old one.
-    #[cold]
-    fn refuse_future_slow(self) {
-        let (number, next) = (self.0, GENERATIONS.next());
-        if number > next {
+        // Without the fence of `next` the number may be an old one.
+        if self.0 > GENERATIONS.begun() + 1 && self.0 > GENERATIONS.next() {
+            let number = self.0;
             report::die(format_args!(
-                "rcu: {number} is a cookie from the future: the last one is {next}"
+                "rcu: {number} is a cookie from the future: the last one is {}",
+                GENERATIONS.next()
             ));
         }
     }
@@ -186,8 +177,8 @@ pub fn start_quietly(cookie: Cookie, is_expedited: bool) -> bool {
 /// Sleeps; not for signal handlers.
 ///
 /// Priority is not inherited: a leader, or a reader in a section, that is preempted delays all
-/// waiters. A thread with a real-time policy should not wait for readers on a CPU that it shares
-/// with other threads that do, but use [`crate::defer()`].
+/// waiters. A thread with a real-time policy that shares its CPU with others that read or wait
+/// should use [`crate::defer()`].
 ///
 /// ```
 /// sheaves_rcu::synchronize()?;

@@ -1,11 +1,9 @@
 //! How urgent grace periods are: expedited ones start at once, normal ones are batched.
 //!
-//! A grace period may interrupt every CPU that runs the process. If the last one did, and no thread
-//! waits for the next one, requests are batched for [`INTERVAL_NS`].
-//!
-//! While a program starts all grace periods are expedited: from the first use until
-//! [`end_startup`], for at least one second and at most ten. `SHEAVES_RCU` overrides every request
-//! in the process.
+//! If the last grace period interrupted the CPUs, and no thread waits for the next one, requests
+//! are batched for [`INTERVAL_NS`]. While a program starts all are expedited: from the first use
+//! until [`end_startup`], for at least one second and at most ten. `SHEAVES_RCU` overrides every
+//! request.
 
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -57,20 +55,16 @@ pub fn expedite() -> Expedite {
     Expedite { made_here: PhantomData }
 }
 
-impl Expedite {
-    /// A guard in place of one that was forgotten, for bindings of other languages.
-    ///
-    /// # Safety
-    /// A guard was forgotten, and no other was made in its place.
-    pub unsafe fn of_forgotten() -> Expedite {
-        Expedite { made_here: PhantomData }
-    }
+/// Drops a guard that was forgotten, for bindings of other languages; false if there is none.
+pub fn end_expedite() -> bool {
+    // Relaxed, both: as in `expedite`.
+    let less = |guards: u32| guards.checked_sub(1);
+    GUARDS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
 }
 
 impl Drop for Expedite {
     fn drop(&mut self) {
-        // Relaxed: as in `expedite`.
-        GUARDS.fetch_sub(1, Ordering::Relaxed);
+        end_expedite();
     }
 }
 
@@ -87,7 +81,7 @@ pub fn end_startup() {
 
 /// True while the program starts.
 fn is_starting() -> bool {
-    // Relaxed, here and below: hints; nothing is published through them.
+    // Relaxed, all: hints; nothing is published through them.
     let startup = STARTUP.load(Ordering::Relaxed);
     if startup == STARTUP_OVER {
         return false;
@@ -128,9 +122,11 @@ pub(crate) fn want_at_once(number: u64) {
     WANTED.fetch_max(number, Ordering::Relaxed);
 }
 
-pub(crate) fn is_wanted_at_once(number: u64) -> bool {
+/// The urgency of a grace period that is polled for.
+pub(crate) fn wanted(number: u64) -> Urgency {
     // Relaxed: a hint.
-    WANTED.load(Ordering::Relaxed) >= number
+    let is_wanted = WANTED.load(Ordering::Relaxed) >= number;
+    if is_wanted { Urgency::Expedited } else { Urgency::Normal }
 }
 
 /// True if a grace period that no thread waits for may begin, when the last one began at `last_ns`.

@@ -1,15 +1,13 @@
 //! Grace periods: when they begin and end, and what waits for them.
 //!
 //! From the bottom up: `expedite` (how urgent they are), `stall` (reports of readers that delay
-//! them), `lengths` (how long they took), `sequences` (when the sequences of readers began),
-//! `period` (the steps and their proof), `survey` (what they do at this moment), `cookie` (polling
-//! and waiting), `srcu` (domains of their own).
+//! them), `times` (how long they took), `period` (the steps and their proof), `survey` (what they
+//! do at this moment), `cookie` (polling and waiting), `srcu` (domains of their own).
 
 pub(crate) mod cookie;
 pub(crate) mod expedite;
-pub(crate) mod lengths;
 pub(crate) mod period;
-mod sequences;
 pub(crate) mod srcu;
 pub mod stall;
 pub(crate) mod survey;
+mod times;

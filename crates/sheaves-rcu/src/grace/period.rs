@@ -46,9 +46,8 @@ use sheaves_sys::membarrier::Reach;
 use sheaves_sys::{clock, futex, probe, process, report, request, thread};
 
 use super::expedite::{self, Urgency};
-use super::lengths;
-use super::sequences;
 use super::stall::{self, SHARED};
+use super::times;
 use crate::protocol::generation::{Generations, Sleep};
 use crate::protocol::reader::{Readers, STEP};
 use crate::reader::fences;
@@ -162,22 +161,18 @@ pub(crate) fn wait_for(number: u64, urgency: Urgency) {
 
 /// [`wait_for`] in any domain. `lead` leads its grace periods.
 pub(crate) fn wait_on(generations: &Generations, number: u64, lead: impl Fn()) {
+    let may_go_on = |_| {
+        core::hint::spin_loop();
+        generations.is_complete(number) || !generations.is_led()
+    };
     while !generations.is_complete(number) {
         if let Some(_leading) = Lead::take(generations) {
             lead();
-        } else if !spin(generations, number) {
+        } else if !(0..SPINS).any(may_go_on) {
             fences::enter_idle();
             generations.sleep(number, &Futex);
         }
     }
-}
-
-/// Spins until the grace period is over or the lead is free; false after `SPINS` rounds.
-fn spin(generations: &Generations, number: u64) -> bool {
-    (0..SPINS).any(|_| {
-        core::hint::spin_loop();
-        generations.is_complete(number) || !generations.is_led()
-    })
 }
 
 /// Leads until a grace period is over.
@@ -268,7 +263,7 @@ fn fence_unfenced(number: u64, hurries: bool, reach: Reach) -> Fenced {
     let is_over = readers == Readers::Gone;
     if !is_over {
         let global = GLOBAL.0.load(Ordering::Relaxed).wrapping_add(STEP);
-        sequences::note(global / STEP);
+        times::note_sequence(global / STEP);
         // Relaxed: no reader may rely on the order of this store, see the proof above.
         GLOBAL.0.store(global, Ordering::Relaxed);
     }
@@ -283,16 +278,11 @@ fn first_in_the_way() -> Option<u32> {
     // Relaxed, here and below: as in `fence_unfenced`.
     let global = GLOBAL.0.load(Ordering::Relaxed);
     let limit = LIMIT.load(Ordering::Relaxed);
-    let begin = CURSOR.load(Ordering::Relaxed);
-    for number in begin..limit {
-        if !registry::record(number).reader.has_passed(global) {
-            CURSOR.store(number, Ordering::Relaxed);
-            return Some(number);
-        }
-    }
-    CURSOR.store(limit, Ordering::Relaxed);
+    let has_not_passed = |number: &u32| !registry::record(*number).reader.has_passed(global);
+    let found = (CURSOR.load(Ordering::Relaxed)..limit).find(has_not_passed);
+    CURSOR.store(found.unwrap_or(limit), Ordering::Relaxed);
     // Acquire pairs with the Release of the unlock. [R4]
-    (OVERFLOW.load(Ordering::Acquire) != 0).then_some(SHARED)
+    found.or_else(|| (OVERFLOW.load(Ordering::Acquire) != 0).then_some(SHARED))
 }
 
 /// Repeats step 3 until every reader has passed.
@@ -340,7 +330,7 @@ impl Backoff {
 
 /// Step 4.
 fn finish(number: u64) {
-    lengths::count(clock::fine_ns().saturating_sub(began_ns()));
+    times::count(clock::fine_ns().saturating_sub(began_ns()));
     // Relaxed: only leaders write it.
     SCANNING.store(false, Ordering::Relaxed);
     probe::grace_period_end(number as usize, DEFAULT);

@@ -1,10 +1,8 @@
 //! Stall reports: which reader delays a grace period.
 //!
 //! When a grace period has been under way for a second ([`set_timeout_ms`],
-//! `SHEAVES_RCU_STALL_MS`), its leader writes one line about the reader that it waits for, and
-//! calls the program's function if one is set ([`set_callback`]). This happens once in a grace
-//! period, for one reader. If that reader's thread sleeps, the line names functions on its stack,
-//! as far as they can be found.
+//! `SHEAVES_RCU_STALL_MS`), its leader writes one line about one reader that it waits for, with
+//! functions on its stack if it sleeps, and calls the program's function ([`set_callback`]).
 
 use core::fmt::Display;
 use core::panic::Location;
@@ -65,9 +63,8 @@ pub fn set_timeout_ms(milliseconds: u64) {
 ///
 /// It runs in a thread that waits for readers or polls a cookie: under the program's locks that
 /// this thread holds, but none of this library's, and in a signal handler if cookies are polled
-/// there. The grace period does not advance while it runs. It may read; if it waits for readers,
-/// that is refused as inside a read section. It may panic where unwinding out of its caller is
-/// sound.
+/// there. The grace period does not advance while it runs. It may read; waiting for readers is
+/// refused as inside a read section. It may panic where unwinding out of its caller is sound.
 pub fn set_callback(callback: Option<fn(&Stall)>) {
     CALLBACK.set(callback);
 }
@@ -98,8 +95,7 @@ pub(crate) fn check_reader(number: u32, age_ns: u64, global: u64) {
         Stall { thread: 0, has_ended: false, age_ms, entered: None, name, name_bytes: 0 };
     if let Some(record) = record {
         let owner = record.owner.load();
-        stall.thread = owner.thread();
-        stall.has_ended = owner.is_held();
+        (stall.thread, stall.has_ended) = (owner.thread(), owner.is_held());
         // Relaxed: for a report.
         let entered = record.entered.load(Ordering::Relaxed).cast_const();
         // SAFETY: null, or a location in the program's text, which is constant.

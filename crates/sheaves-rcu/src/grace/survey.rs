@@ -6,11 +6,10 @@ use core::sync::atomic::Ordering;
 
 use sheaves_sys::clock;
 
-use super::lengths::{self, LENGTHS};
 use super::period::{self, GENERATIONS};
-use super::sequences;
+use super::times::{self, LENGTHS};
 use crate::protocol::reader::{self, NESTED, STEP};
-use crate::reader::registry::{self, OVERFLOW};
+use crate::reader::registry::{self, OVERFLOW, Record};
 use crate::reader::section::{self, GLOBAL};
 
 /// A thread that is in a read section.
@@ -34,16 +33,21 @@ pub fn readers() -> impl Iterator<Item = Reading> {
     (0..registry::count()).filter_map(|number| {
         let record = registry::record(number);
         let owner = record.owner.load();
-        // Relaxed, both: for a report.
-        let state = record.reader.state.load(Ordering::Relaxed);
-        let nesting = record.reader.nesting.load(Ordering::Relaxed) & NESTED;
+        let (state, nesting) = words(record);
         reader::is_reading(state).then(|| Reading {
             thread: owner.thread(),
             has_ended: owner.is_held(),
-            nesting: nesting as u32 + 1,
+            nesting,
             sequence: state / STEP,
         })
     })
+}
+
+/// A record's state, and its open sections if it is reading.
+fn words(record: &Record) -> (u64, u32) {
+    // Relaxed, both: for a report.
+    let nesting = record.reader.nesting.load(Ordering::Relaxed) & NESTED;
+    (record.reader.state.load(Ordering::Relaxed), nesting as u32 + 1)
 }
 
 /// The read section that the calling thread is in.
@@ -67,15 +71,10 @@ pub fn section() -> Option<Section> {
     let now = clock::fine_ns();
     let unknown = Section { nesting: 1, age_ns_max: None, age_ns_min: 0 };
     let Some(record) = registry::own() else { return Some(unknown) };
-    // Relaxed, both: the thread's own.
-    let sequence = record.reader.state.load(Ordering::Relaxed) / STEP;
-    let nesting = record.reader.nesting.load(Ordering::Relaxed) & NESTED;
-    let age = |sequence| sequences::began_ns(sequence).map(|began| now.saturating_sub(began));
-    Some(Section {
-        nesting: nesting as u32 + 1,
-        age_ns_max: age(sequence),
-        age_ns_min: age(sequence + 1).unwrap_or(0),
-    })
+    let (state, nesting) = words(record);
+    let age = |sequence| times::began_ns(sequence).map(|began| now.saturating_sub(began));
+    let (age_ns_max, younger) = (age(state / STEP), age(state / STEP + 1));
+    Some(Section { nesting, age_ns_max, age_ns_min: younger.unwrap_or(0) })
 }
 
 /// The grace periods of the default domain.
@@ -102,13 +101,14 @@ pub fn survey() -> Survey {
     let completed = GENERATIONS.completed();
     let begun = GENERATIONS.begun();
     let age_ns = clock::fine_ns().saturating_sub(period::began_ns());
+    let (lengths, lengths_ns) = times::lengths();
     // Relaxed, both: for a report.
     Survey {
         completed,
         under_way: (begun > completed).then_some((begun, age_ns)),
         sequence: GLOBAL.0.load(Ordering::Relaxed) / STEP,
         shared_sections: OVERFLOW.load(Ordering::Relaxed),
-        lengths: lengths::counts(),
-        lengths_ns: lengths::total_ns(),
+        lengths,
+        lengths_ns,
     }
 }

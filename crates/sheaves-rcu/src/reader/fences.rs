@@ -1,11 +1,11 @@
 //! Fences that threads pass anyway, which make a grace period's membarrier unnecessary.
 //!
-//! A membarrier interrupts every CPU that runs the process. Beside one busy thread it costs its
-//! caller ten microseconds, and it pauses that thread. But a thread that takes a cookie, to defer
-//! something or to wait, passes a full fence and notes that. And a thread whose state is [`FENCED`]
-//! passes one when it next reads: it waits for a grace period, will not read for a while, is new,
-//! or has ended. If this is true of every thread, no CPU has to be interrupted; and if none of them
-//! is in a section, the grace period is over. [`crate::protocol::reader`] has the proof.
+//! A membarrier interrupts every CPU that runs the process. But a thread that takes a cookie, to
+//! defer something or to wait, passes a full fence and notes that. And a thread whose state is
+//! [`FENCED`] passes one when it next reads: it waits for a grace period, will not read for a
+//! while, is new, or has ended. If this is true of every thread, no CPU has to be interrupted; and
+//! if none of them is in a section, the grace period is over. [`crate::protocol::reader`] has the
+//! proof.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -30,10 +30,10 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// read section of the default domain this does nothing.
 ///
 /// A grace period interrupts the CPUs that run the process (membarrier), unless each thread that
-/// has read is in this state, has ended, or has passed a fence since the grace period began. A
-/// thread passes a fence when it takes a [`Cookie`](crate::Cookie), waits for a grace period, or
-/// fills a sheaf with deferred objects; and in each of its first 256 sections. So a call pays off
-/// where much is deferred, in a thread that has read a lot and now sleeps for long.
+/// has read is in this state, has ended, or has passed a fence since: by a
+/// [`Cookie`](crate::Cookie), a wait for a grace period, a sheaf full of deferred objects, or one
+/// of its first 256 sections. So a call pays off in a thread that has read a lot and now sleeps for
+/// long.
 ///
 /// Costs a load and a store, and a fence in the next section. Never blocks. Not for signal
 /// handlers: if one interrupts the begin of a section, that section would miss its fence.
@@ -42,8 +42,6 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// drop(sheaves_rcu::read());
 /// sheaves_rcu::enter_idle();
 /// std::thread::park_timeout(std::time::Duration::from_millis(1));
-/// // The thread may read again at any time.
-/// drop(sheaves_rcu::read());
 /// ```
 #[inline]
 pub fn enter_idle() {

@@ -5,10 +5,9 @@ use super::section::{self, Entered};
 /// A read-side critical section of the default domain. It ends when the guard is dropped.
 ///
 /// What was reachable when the section began stays valid until it ends. Guards nest and may be
-/// dropped in any order; the section lasts until the last one is dropped. A guard belongs to its
-/// thread. If a guard is never dropped ([`core::mem::forget`]), no grace period ends any more, even
-/// after its thread has ended; this is reported. More than 2^32 open sections in one thread abort
-/// the process.
+/// dropped in any order; the section lasts until the last one is dropped. If a guard is never
+/// dropped ([`core::mem::forget`]), no grace period ends any more; this is reported. More than 2^32
+/// open sections in one thread abort the process.
 #[derive(Debug)]
 #[must_use = "the read section ends when the guard is dropped"]
 pub struct Guard {
@@ -19,9 +18,8 @@ pub struct Guard {
 /// Begins a read section.
 ///
 /// The outermost section costs two loads and a store: no atomic instruction, no fence. Any thread
-/// may call this at any time without registration: also one that C code created, in a signal
-/// handler, in a destructor of thread-local storage. Never blocks. The forking thread's sections
-/// stay open in the child.
+/// may call this at any time without registration, also in a signal handler or a destructor of
+/// thread-local storage. Never blocks. The forking thread's sections stay open in the child.
 ///
 /// ```
 /// let outer = sheaves_rcu::read();

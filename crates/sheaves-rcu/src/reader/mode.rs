@@ -1,8 +1,6 @@
 //! How readers and grace periods are ordered: by membarrier, or by a fence in every reader.
 //!
-//! Decided once, when the object is loaded.
-//!
-//! The fork handlers of the readers are here: in the child, the sections of other threads are over.
+//! Decided once, when the object is loaded. The fork handlers of the readers are here, too.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 

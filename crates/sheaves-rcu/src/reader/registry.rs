@@ -12,15 +12,14 @@
 //!    a segment of records is used up, and when a record delays a grace period.
 //! 3. In the child of a fork, which has one thread.
 //!
-//! None of these ends a section. A thread may end in a section whose guard it has leaked, and other
-//! threads may use what it found there. Its record is then *held*: it never becomes free, and grace
+//! None of these ends a section. A thread may end in a section whose guard it has leaked, and
+//! others may use what it found there. Its record is then *held*: it never becomes free, and grace
 //! periods wait for ever. This is reported.
 //!
 //! Everything is lock-free, and consistent at each instruction, so that a signal handler can
-//! register its thread, or fork. `owner` says which thread a record belongs to, and how it is taken
-//! back only once. A record on its way from the stack of free ones to its thread, or back, has no
-//! owner. A child of a fork leaves it alone: if it is in the hands of the forking thread, this goes
-//! on with it, and otherwise it is lost.
+//! register its thread, or fork. A record on its way from the stack of free ones to its thread, or
+//! back, has no `owner`. A child of a fork leaves it alone: the forking thread goes on with it, or
+//! it is lost.
 
 use core::ffi::c_void;
 use core::panic::Location;
@@ -134,9 +133,7 @@ pub(crate) fn register(readers_fence: bool) -> Option<*const u64> {
     }
     let number = take_free().or_else(take_fresh)?;
     let record = record(number);
-    // Release pairs with the Acquire of the scan, for the sections of the record's previous thread:
-    // the scan may read this state instead of theirs. [R4]
-    record.reader.state.store(FENCED, Ordering::Release);
+    clear(record);
     // Relaxed, here and below: the record is this thread's. Its first section fences.
     record.reader.nesting.store(nesting, Ordering::Relaxed);
     record.rounds.store(0, Ordering::Relaxed);
@@ -160,33 +157,24 @@ fn take(record: &Record, thread: i32) {
 }
 
 fn take_free() -> Option<u32> {
-    // Acquire pairs with the Release in `push`, which stored the record's link.
-    let mut head = FREE.load(Ordering::Acquire);
-    loop {
-        let number = (head as u32).checked_sub(1)?;
+    let rest = |head: u64| {
+        let first = (head as u32).checked_sub(1)?;
         // Relaxed: if the record is not the first any more, the tag has changed.
-        let next = record(number).next.load(Ordering::Relaxed);
-        let new = tagged(head, next);
-        // Acquire, both, pair with the Release in `push`.
-        match FREE.compare_exchange_weak(head, new, Ordering::Acquire, Ordering::Acquire) {
-            Ok(_) => return Some(number),
-            Err(now) => head = now,
-        }
-    }
+        Some(tagged(head, record(first).next.load(Ordering::Relaxed)))
+    };
+    // Acquire, both, pair with the Release in `push`, which stored the record's link.
+    let taken = FREE.fetch_update(Ordering::Acquire, Ordering::Acquire, rest);
+    taken.ok().map(|head| head as u32 - 1)
 }
 
 fn push(number: u32) {
-    // Relaxed, here and below: the record belongs to this thread until the exchange publishes it.
-    let mut head = FREE.load(Ordering::Relaxed);
-    loop {
+    let link = |head: u64| {
+        // Relaxed: the record belongs to this thread until the exchange publishes it.
         record(number).next.store(head as u32, Ordering::Relaxed);
-        let new = tagged(head, number + 1);
-        // Release pairs with the Acquire in `take_free`. Relaxed on failure: retried.
-        match FREE.compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed) {
-            Ok(_) => return,
-            Err(now) => head = now,
-        }
-    }
+        Some(tagged(head, number + 1))
+    };
+    // Release pairs with the Acquire in `take_free`. Relaxed on failure: retried.
+    let _ = FREE.fetch_update(Ordering::Release, Ordering::Relaxed, link);
 }
 
 /// The stack's next head.
@@ -238,10 +226,9 @@ fn has_segment(segment: usize) -> bool {
 
 /// Frees a record after its owner was `seen`: its thread, or one that is gone. True for one caller.
 fn give_back(number: u32, seen: Seen) -> bool {
-    let record = record(number);
-    let is_ours = record.owner.take_back(seen);
+    let is_ours = record(number).owner.take_back(seen);
     if is_ours {
-        clear(record);
+        clear(record(number));
         push(number);
     }
     is_ours
@@ -262,7 +249,8 @@ fn number_of(record: *const Record) -> Option<u32> {
 
 /// Stores that no section is open and that the next one fences.
 fn clear(record: &Record) {
-    // Release pairs with the Acquire of the scan and in `passed`: the sections before. [R4]
+    // Release pairs with the Acquire of the scan and in `passed`: the sections before, of this
+    // thread or the record's previous one. [R4]
     record.reader.state.store(FENCED, Ordering::Release);
     // Relaxed: `push` publishes it.
     record.entered.store(core::ptr::null_mut(), Ordering::Relaxed);

@@ -1,15 +1,14 @@
 //! Read sections of the default domain: entering and leaving.
 //!
-//! Neither has an atomic read-modify-write instruction or a hardware fence. The membarrier of the
-//! grace period acts as a fence in the reader, at a point that it does not know, so the reader only
-//! keeps the compiler from reordering its steps. Where membarrier is refused, a bit in the state
-//! sends both fast paths to the slow path, which fences. `grace::period` has the proof.
+//! Neither has an atomic read-modify-write instruction or a hardware fence: the membarrier of the
+//! grace period acts as a fence in the reader, which only keeps the compiler from reordering its
+//! steps. Where membarrier is refused, a bit in the state sends both to the slow path, which
+//! fences. `grace::period` has the proof.
 //!
 //! A section works in a signal handler that interrupts any instruction. A handler leaves every
 //! section that it enters. So what the interrupted thread has read of its record is still true, or
 //! is older and makes a grace period wait longer. The handler finds the state stored, or stores it,
-//! and fences itself where the state says so: it does not rely on what the section around it has
-//! still to do. The test `handlers` interrupts every instruction.
+//! and fences itself where the state says so. The test `handlers` interrupts every instruction.
 
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 

@@ -16,7 +16,7 @@ use sheaves_sys::report;
 use crate::grace::cookie::synchronize_expedited;
 use crate::reader::section;
 
-static LINKED: AtomicU64 = AtomicU64::new(0);
+pub(crate) static LINKED: AtomicU64 = AtomicU64::new(0);
 pub(crate) static WAITS: AtomicU64 = AtomicU64::new(0);
 pub(crate) static LEAKS: AtomicU64 = AtomicU64::new(0);
 
@@ -37,12 +37,6 @@ pub(crate) fn emergencies() -> Emergencies {
     let [linked, waits, leaks] =
         [&LINKED, &WAITS, &LEAKS].map(|count| count.load(Ordering::Relaxed));
     Emergencies { linked, waits, leaks }
-}
-
-/// Counts a head that is linked because memory is out.
-pub(crate) fn note_linked() {
-    // Relaxed: statistics.
-    LINKED.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Frees an object that cannot be deferred because memory is out: after a grace period, which this

@@ -2,8 +2,7 @@
 //!
 //! Deferring must work where `malloc` waits for memory, so this memory is mapped directly. An
 //! extent is unmapped when all of its sheaves have come back, except [`SPARE_EXTENTS`]. Each round
-//! maps a spare one if there is none, so that there are sheaves when memory runs out. The lock is
-//! held for a handful of instructions, once per hundred objects.
+//! maps a spare one if there is none, for when memory runs out.
 //!
 //! ```text
 //!   extent, aligned to its size:  header | sheaf | sheaf | ... | never used ...
@@ -58,8 +57,7 @@ const _: () = assert!(Sheaf::BYTES >= size_of::<Extent>());
 
 impl Extents {
     const fn new() -> Extents {
-        let state = State { first: null_mut(), spare: 0, mapped: 0 };
-        Extents { state: Lock::new(state) }
+        Extents { state: Lock::new(State { first: null_mut(), spare: 0, mapped: 0 }) }
     }
 
     /// A sheaf with arbitrary contents; `None` if memory is out.
@@ -156,10 +154,10 @@ impl Extent {
 
     /// Takes a sheaf from an extent that is not exhausted.
     fn take(&mut self) -> Sheaf {
-        let address = if self.free == 0 { self.fresh } else { self.free };
+        let is_fresh = self.free == 0;
         // SAFETY: a part of the extent that no thread uses.
-        let sheaf = unsafe { Sheaf::at(address) };
-        if self.free == 0 {
+        let sheaf = unsafe { Sheaf::at(if is_fresh { self.fresh } else { self.free }) };
+        if is_fresh {
             self.fresh += Sheaf::BYTES;
         } else {
             // SAFETY: a free sheaf, which holds the address of the next one.

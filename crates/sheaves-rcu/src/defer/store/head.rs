@@ -46,20 +46,21 @@ impl Head {
     pub(crate) fn claim(&self, value: usize) -> bool {
         // Relaxed, all of this type: the thread that defers owns the head, and the sheaf orders its
         // way to the thread that runs the callback.
-        if self.call.load(Ordering::Relaxed) & !ADDRESS == QUEUED {
-            return self.report_twice();
-        }
+        let is_queued = self.call.load(Ordering::Relaxed) & !ADDRESS == QUEUED;
         debug_assert!(value & !ADDRESS == 0);
-        // Relaxed: as above.
-        self.call.store(value | QUEUED, Ordering::Relaxed);
-        true
+        if is_queued {
+            self.report("is queued twice: the second is ignored");
+        } else {
+            // Relaxed: as above.
+            self.call.store(value | QUEUED, Ordering::Relaxed);
+        }
+        !is_queued
     }
 
     #[cold]
-    fn report_twice(&self) -> bool {
+    fn report(&self, mistake: &str) {
         let head = core::ptr::from_ref(self);
-        report::report(format_args!("rcu: head {head:p} is queued twice: the second is ignored"));
-        false
+        report::report(format_args!("rcu: head {head:p} {mistake}"));
     }
 
     /// Makes the head idle. Returns what it was claimed with; `None`, with a report, if it was not.
@@ -67,8 +68,7 @@ impl Head {
         // Relaxed, both: as in `claim`.
         let value = self.call.load(Ordering::Relaxed);
         if value & !ADDRESS != QUEUED {
-            let head = core::ptr::from_ref(self);
-            report::report(format_args!("rcu: head {head:p} was changed while it was queued"));
+            self.report("was changed while it was queued");
             return None;
         }
         // Relaxed: as above.

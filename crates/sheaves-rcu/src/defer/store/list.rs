@@ -40,16 +40,10 @@ struct Count {
     bytes: usize,
 }
 
-impl Count {
-    const fn zero() -> Count {
-        Count { cookie: Cookie::from_bits(0), heads: 0, bytes: 0 }
-    }
-}
-
 impl Heads {
     pub(crate) const fn new() -> Heads {
-        let waiting = [const { Count::zero() }; 2];
-        Heads { first: null_mut(), last: null_mut(), waiting, ready: Count::zero() }
+        const NONE: Count = Count { cookie: Cookie::from_bits(0), heads: 0, bytes: 0 };
+        Heads { first: null_mut(), last: null_mut(), waiting: [NONE; 2], ready: NONE }
     }
 
     /// Adds a head, and the bytes that it stands for. Returns its cookie, and the number and bytes
@@ -62,13 +56,10 @@ impl Heads {
         self.check();
         // Heads that are still there have this cookie. If they had another, they would wait longer.
         let count = &mut self.waiting[(cookie.to_bits() % 2) as usize];
-        count.cookie = cookie;
-        count.heads += 1;
-        count.bytes += bytes;
+        *count = Count { cookie, heads: count.heads + 1, bytes: count.bytes + bytes };
         // SAFETY: valid by the contract.
-        let next = unsafe { &(*head).next };
         // Relaxed, here and below: only the owner of the list uses its links.
-        next.store(null_mut(), Ordering::Relaxed);
+        unsafe { &(*head).next }.store(null_mut(), Ordering::Relaxed);
         // SAFETY: null, or on the list and so valid.
         match unsafe { self.last.as_ref() } {
             Some(last) => last.next.store(head, Ordering::Relaxed),

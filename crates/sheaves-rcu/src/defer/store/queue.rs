@@ -1,9 +1,8 @@
 //! Queues of sealed sheaves that wait for their cookies, oldest first.
 //!
-//! For deferred calls, objects of channels and, in the layer above, objects of caches. A sheaf is
-//! *sealed*: nothing is added to it any more. Its cookie is taken after that, so one check of the
-//! cookie answers for all of its entries. Its first entries hold its state, so that sealing needs
-//! no memory:
+//! A sheaf is *sealed*: nothing is added to it any more. Its cookie is taken after that, so one
+//! check of the cookie answers for all of its entries. Its first entries hold its state, so that
+//! sealing needs no memory:
 //!
 //! | entry | holds |
 //! |---|---|

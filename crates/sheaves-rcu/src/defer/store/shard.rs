@@ -6,6 +6,7 @@
 //! | a sealed sheaf | its cookie has passed and the driver has taken the entry |
 //! | the list of heads, where memory is out | the same |
 
+use core::mem::take;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use sheaves_percpu::internal::{Cursor, Sheaf};
@@ -70,15 +71,9 @@ pub(crate) struct Pushed {
 
 impl Shard {
     pub(crate) const fn new(start_after: usize) -> Shard {
-        let waiting = Waiting {
-            open: Open::NONE,
-            bytes: 0,
-            queue: Queue::new(),
-            heads: Heads::new(),
-            unstarted: 0,
-        };
+        let (queue, heads) = (Queue::new(), Heads::new());
         Shard {
-            waiting: Lock::new(waiting),
+            waiting: Lock::new(Waiting { open: Open::NONE, bytes: 0, queue, heads, unstarted: 0 }),
             objects: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             linked: AtomicUsize::new(0),
@@ -98,7 +93,6 @@ impl Shard {
                 // SAFETY: taken above.
                 unsafe { SHEAVES.give(sheaf) };
             } else {
-                waiting.bytes = 0;
                 waiting.open.set(format(sheaf));
             }
         }
@@ -109,8 +103,7 @@ impl Shard {
         waiting.bytes += bytes;
         self.add(1, bytes);
         let is_sealed = waiting.bytes >= SEAL_BYTES || next.is_full();
-        let sealed = if is_sealed { self.seal_open(&mut waiting) } else { None };
-        Some(Pushed { is_first, sealed })
+        Some(Pushed { is_first, sealed: is_sealed.then(|| self.seal_open(&mut waiting)).flatten() })
     }
 
     /// Defers an object by its claimed head, where memory is out.
@@ -130,22 +123,17 @@ impl Shard {
     pub(crate) fn seal_taken(&self, waiting: &mut Waiting, cursor: Cursor, each: usize) -> Batch {
         let bytes = cursor.fill() * each;
         self.add(cursor.fill(), bytes);
-        pressure::note_sealed(cursor.fill(), bytes);
         self.append(waiting, cursor, bytes)
     }
 
     /// Seals the open sheaf, if there is one.
     pub(crate) fn seal_open(&self, waiting: &mut Waiting) -> Option<Batch> {
-        pressure::note_sealed(waiting.open.cursor().fill(), waiting.open_bytes());
-        self.append_open(waiting)
-    }
-
-    fn append_open(&self, waiting: &mut Waiting) -> Option<Batch> {
-        let cursor = waiting.open.take();
-        cursor.is_sheaf().then(|| self.append(waiting, cursor, waiting.bytes))
+        let (cursor, bytes) = (waiting.open.take(), take(&mut waiting.bytes));
+        cursor.is_sheaf().then(|| self.append(waiting, cursor, bytes))
     }
 
     fn append(&self, waiting: &mut Waiting, cursor: Cursor, bytes: usize) -> Batch {
+        pressure::note_sealed(cursor.fill(), bytes);
         // SAFETY: the sheaf belongs to this shard, and nothing can be added to it.
         unsafe { cursor.sheaf().entries(SENTINEL..SENTINEL + 1) }.fill(bytes);
         // SAFETY: as above, and the entries up to the cursor are written.
@@ -168,7 +156,13 @@ impl Shard {
             while let Some(taken) = unsafe { sheaf.take() } {
                 entry(taken);
             }
-            self.remove(sheaf);
+            let mut waiting = self.waiting.lock();
+            waiting.queue.remove_oldest();
+            // Relaxed: constant while it is in the queue.
+            self.subtract(sheaf.objects(), sheaf.entry(SENTINEL).load(Ordering::Relaxed));
+            drop(waiting);
+            // SAFETY: in no queue any more.
+            unsafe { SHEAVES.give(sheaf.cursor().sheaf()) };
             any = true;
         }
         while let Some(taken) = self.pop_ready() {
@@ -182,16 +176,6 @@ impl Shard {
         // Relaxed: a hint that saves the lock.
         let is_empty = self.objects.load(Ordering::Relaxed) == 0;
         if is_empty { None } else { self.waiting.lock().queue.ready() }
-    }
-
-    /// Removes the sheaf at the front. All of its entries are taken.
-    fn remove(&self, sheaf: Sealed) {
-        let mut waiting = self.waiting.lock();
-        waiting.queue.remove_oldest();
-        self.subtract(sheaf.objects(), bytes_of(sheaf));
-        drop(waiting);
-        // SAFETY: in no queue any more.
-        unsafe { SHEAVES.give(sheaf.cursor().sheaf()) };
     }
 
     fn pop_ready(&self) -> Option<*mut Head> {
@@ -237,19 +221,8 @@ impl Shard {
     }
 }
 
-impl Waiting {
-    fn open_bytes(&self) -> usize {
-        if self.open.cursor().is_sheaf() { self.bytes } else { 0 }
-    }
-}
-
 /// Makes a sheaf that the caller owns an empty one.
 pub(crate) fn format(sheaf: Sheaf) -> Cursor {
     // SAFETY: the caller owns it.
     unsafe { sheaf.format(CAPACITY) }
-}
-
-fn bytes_of(sheaf: Sealed) -> usize {
-    // Relaxed: constant while it is in the queue.
-    sheaf.entry(SENTINEL).load(Ordering::Relaxed)
 }

@@ -1,8 +1,7 @@
 //! Memory that does not come from a cache: addresses in sheaves, freed by a function.
 //!
-//! For large and foreign memory: freeing it costs far more than a short lock. A sheaf is sealed
-//! when it is full, or when the objects in it have many bytes. `emergency` says what happens if
-//! memory for a sheaf is out. `free_later` has the methods that defer.
+//! For large and foreign memory: freeing it costs far more than a short lock. `emergency` says what
+//! happens if memory for a sheaf is out. `free_later` has the methods that defer.
 
 use core::ptr::{null_mut, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -58,7 +57,7 @@ impl Channel {
     /// A channel whose objects are freed by `free`.
     ///
     /// `free` runs where deferred callbacks run (see [`mod@crate::defer`]). Where more is pending
-    /// than `SHEAVES_RCU_HARD_BYTES`, it also runs in threads that defer through a channel, maybe
+    /// than `SHEAVES_RCU_BYTES`, it also runs in threads that defer through a channel, maybe
     /// inside a read section.
     pub const fn new(name: &'static str, free: unsafe fn(*mut u8)) -> Channel {
         Channel {

@@ -1,8 +1,8 @@
 //! The *driver*: the one thread at a time that reclaims what is ready; and its workers.
 //!
-//! The driver runs what the program has deferred, however long that takes. So a fork does not wait
-//! for it. In the child, the driver goes on if it is the thread that forked; otherwise there is
-//! none. All state that it works on is kept so that another driver can go on with it.
+//! A fork does not wait for the driver, which runs what the program has deferred. In the child, it
+//! goes on if it is the thread that forked; otherwise there is none. All state that it works on is
+//! kept so that another driver can go on with it.
 //!
 //! With `SHEAVES_RCU_RECLAIMERS=slots` workers run the callbacks for the driver: one per CPU,
 //! pinned to it, each for its share of the shards of calls. The driver waits for its workers: when
@@ -104,17 +104,12 @@ pub(crate) fn start_workers(spawn: impl Fn() -> bool) {
     if COUNT.load(Ordering::Relaxed) != 0 {
         return;
     }
-    let wanted = possible_cpus().clamp(1, WORKERS_MAX);
     NUMBERED.store(0, Ordering::Relaxed);
     let start = |worker: &&Worker| {
         worker.state.store(IDLE, Ordering::Relaxed);
-        let started = spawn();
-        if !started {
-            worker.state.store(ABSENT, Ordering::Relaxed);
-        }
-        started
+        spawn()
     };
-    let started = WORKERS.iter().take(wanted).take_while(start).count();
+    let started = WORKERS.iter().take(possible_cpus()).take_while(start).count();
     // Stored once: all threads agree which worker has which shard.
     COUNT.store(started, Ordering::Relaxed);
 }

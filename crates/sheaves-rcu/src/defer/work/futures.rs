@@ -6,10 +6,11 @@
 //!
 //! # Invariants
 //! A node is on the list exactly while it carries the list's number. Its future is pinned all that
-//! time, and unlinks the node when it is dropped. Nodes are accessed under the lock only, through
+//! time, and takes the node off when it is dropped. Nodes are accessed under the lock only, through
 //! raw pointers: there is never a reference to a whole node.
 
-use core::ptr::{NonNull, null_mut};
+use core::mem::replace;
+use core::ptr::null_mut;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use core::task::Waker;
 
@@ -27,14 +28,6 @@ pub(crate) struct Node {
     waker: Option<Waker>,
 }
 
-impl Node {
-    /// A node that is not on the list.
-    pub(crate) const fn of(number: u64) -> Node {
-        Node { links: Links::NONE, number, waker: None }
-    }
-}
-
-#[derive(Clone, Copy)]
 struct Links {
     next: *mut Node,
     previous: *mut Node,
@@ -42,8 +35,19 @@ struct Links {
     list: u64,
 }
 
-impl Links {
-    const NONE: Links = Links { next: null_mut(), previous: null_mut(), list: 0 };
+impl Node {
+    /// A node that is not on the list.
+    pub(crate) const fn of(number: u64) -> Node {
+        let links = Links { next: null_mut(), previous: null_mut(), list: 0 };
+        Node { links, number, waker: None }
+    }
+
+    /// # Safety
+    /// The node is null or valid, and the lock is held as long as the links are used.
+    unsafe fn links<'a>(node: *mut Node) -> Option<&'a mut Links> {
+        // SAFETY: valid by the contract.
+        (!node.is_null()).then(|| unsafe { &mut (*node).links })
+    }
 }
 
 /// The futures that wait, in no particular order.
@@ -62,32 +66,23 @@ static PROCESS: AtomicU64 = AtomicU64::new(1);
 /// Number of futures on the list. Written under the lock.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Puts a node on the list, with a waker that is called after the grace period.
+/// Puts a node on the list, with a waker that is called after the grace period; or takes it off.
 ///
 /// # Safety
-/// The node is valid and stays at its address until [`take_off`], and is used here only.
-pub(crate) unsafe fn put_on(node: *mut Node, waker: Waker) {
+/// The node is valid and used here only, and stays at its address until it is taken off.
+pub(crate) unsafe fn enlist(node: *mut Node, waker: Option<Waker>) {
     let mut list = list();
-    // SAFETY: the same contract.
-    unsafe { list.link(node) };
+    match waker {
+        // SAFETY: the same contract.
+        Some(_) => unsafe { list.link(node) },
+        // SAFETY: the same contract.
+        None => unsafe { list.unlink(node) },
+    }
     // SAFETY: the node is used under the lock, which is held.
-    let before = unsafe { (*node).waker.replace(waker) };
+    let before = replace(unsafe { &mut (*node).waker }, waker);
+    // A waker is dropped without the lock.
     drop(list);
     drop(before);
-}
-
-/// Takes a node off the list, if it is on it.
-///
-/// # Safety
-/// The node is valid, and used here only.
-pub(crate) unsafe fn take_off(node: *mut Node) {
-    let mut list = list();
-    // SAFETY: the same contract.
-    unsafe { list.unlink(node) };
-    // SAFETY: the node is used under the lock, which is held.
-    let waker = unsafe { (*node).waker.take() };
-    drop(list);
-    drop(waker);
 }
 
 fn list() -> Held<'static, List> {
@@ -106,21 +101,20 @@ impl List {
     /// Adds a node, unless it is on the list.
     ///
     /// # Safety
-    /// The node stays at its address until it is taken off the list.
+    /// As for [`enlist`].
     unsafe fn link(&mut self, node: *mut Node) {
-        let (next, list) = (self.first, self.number);
         // SAFETY: valid by the contract, and used under the lock only.
-        if unsafe { (*node).links.list } == list {
+        let Some(links) = (unsafe { Node::links(node) }) else { return };
+        if links.list == self.number {
             return;
         }
-        // SAFETY: as above.
-        unsafe { (*node).links = Links { next, previous: null_mut(), list } };
-        if !next.is_null() {
-            // SAFETY: a node on the list.
-            unsafe { (*next).links.previous = node };
+        *links = Links { next: self.first, previous: null_mut(), list: self.number };
+        // SAFETY: null, or on the list, and so another node.
+        if let Some(next) = unsafe { Node::links(self.first) } {
+            next.previous = node;
         }
         self.first = node;
-        // SeqCst: before the look whether the library's thread runs, see `reclaimer`. [B4]
+        // SeqCst: before the check whether the library's thread runs, see `reclaimer`. [B4]
         COUNT.fetch_add(1, Ordering::SeqCst);
     }
 
@@ -130,56 +124,43 @@ impl List {
     /// The node is valid.
     unsafe fn unlink(&mut self, node: *mut Node) {
         // SAFETY: valid by the contract, and used under the lock only.
-        let Links { next, previous, list } = unsafe { (*node).links };
-        if list != self.number {
+        let Some(links) = (unsafe { Node::links(node) }).filter(|links| links.list == self.number)
+        else {
             return;
-        }
+        };
         // Relaxed: changes under the lock.
         COUNT.fetch_sub(1, Ordering::Relaxed);
-        // SAFETY: as above.
-        unsafe { (*node).links = Links::NONE };
-        if previous.is_null() {
-            self.first = next;
-        } else {
-            // SAFETY: a node on the list.
-            unsafe { (*previous).links.next = next };
+        links.list = 0;
+        // SAFETY: null, or on the list, and so another node.
+        match unsafe { Node::links(links.previous) } {
+            Some(previous) => previous.next = links.next,
+            None => self.first = links.next,
         }
-        if !next.is_null() {
-            // SAFETY: a node on the list.
-            unsafe { (*next).links.previous = previous };
+        // SAFETY: as above.
+        if let Some(next) = unsafe { Node::links(links.next) } {
+            next.previous = links.previous;
         }
     }
 
     /// Each node, with its number. The node may be taken off meanwhile.
     fn each(&self) -> impl Iterator<Item = (*mut Node, u64)> + use<> {
-        // SAFETY: a node on the list, which is used under the lock only.
-        let next = |node: &NonNull<Node>| NonNull::new(unsafe { (*node.as_ptr()).links.next });
-        let nodes = core::iter::successors(NonNull::new(self.first), next).map(NonNull::as_ptr);
-        // SAFETY: as above.
-        nodes.map(|node| (node, unsafe { (*node).number }))
+        let mut next = self.first;
+        core::iter::from_fn(move || {
+            let node = next;
+            // SAFETY: null, or on the list.
+            next = unsafe { Node::links(node) }?.next;
+            // SAFETY: on the list, and used under the lock only.
+            Some((node, unsafe { (*node).number }))
+        })
     }
 
-    /// Takes a node off the list whose number satisfies `is_so`. Returns its waker.
-    fn take(&mut self, is_so: impl Fn(u64) -> bool) -> Option<Waker> {
-        for (node, _) in self.each().filter(|(_, number)| is_so(*number)) {
-            // SAFETY: a node on the list.
-            unsafe { self.unlink(node) };
-            // SAFETY: as above; it is used under the lock, which is held.
-            if let Some(waker) = unsafe { (*node).waker.take() } {
-                return Some(waker);
-            }
-        }
-        None
-    }
-}
-
-/// Wakes every future whose number satisfies `is_so`.
-fn wake(is_so: impl Fn(u64) -> bool) {
-    loop {
-        // The lock is released before the waker runs.
-        let waker = list().take(&is_so);
-        let Some(waker) = waker else { break };
-        waker.wake();
+    /// Takes a node off the list whose grace period is over. Returns its waker.
+    fn take_ready(&mut self) -> Option<Waker> {
+        let (node, _) = self.each().find(|(_, number)| GENERATIONS.is_complete(*number))?;
+        // SAFETY: a node on the list.
+        unsafe { self.unlink(node) };
+        // SAFETY: as above; it is used under the lock, which is held.
+        unsafe { (*node).waker.take() }
     }
 }
 
@@ -196,9 +177,13 @@ pub(crate) fn lowest() -> Option<u64> {
 /// True if there were any.
 pub(crate) fn serve() -> bool {
     let Some(number) = lowest() else { return false };
-    // One grace period at a time: a future of an earlier one may be added meanwhile.
+    // One grace period at a time: a future of the one before may be added meanwhile.
     period::wait_for(number.min(GENERATIONS.completed() + 1), Urgency::Normal);
-    wake(|number| GENERATIONS.is_complete(number));
+    // The lock is released before the waker runs.
+    let take = || list().take_ready();
+    while let Some(waker) = take() {
+        waker.wake();
+    }
     true
 }
 

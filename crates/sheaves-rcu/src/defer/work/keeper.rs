@@ -1,9 +1,9 @@
 //! The keeper: the reclaimer, as the thread that returns unused memory to the kernel.
 //!
-//! A layer above arms it by [`super::requests::arm_keeper`] when memory lies unused. From then on
-//! it ticks twice in the time of `SHEAVES_DECAY_MS`, see [`Sink::age`](super::sink::Sink::age),
-//! until a tick finds nothing unused. Then it sleeps without end. Between two ticks it has the
-//! layers above compact what is in use, as long as that has an effect.
+//! A layer above arms it when memory lies unused. From then on it ticks twice in the time of
+//! `SHEAVES_DECAY_MS`, see [`Sink::age`](super::sink::Sink::age), until a tick finds nothing
+//! unused. Between two ticks it has the layers above compact what is in use, as long as that has an
+//! effect.
 //!
 //! It makes no process multi-threaded: while there is one thread, nothing is armed, and the layers
 //! return memory when something is freed. The child of a fork has one thread, although libc goes on
@@ -19,10 +19,10 @@
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 
 use sheaves_sys::membarrier::Reach;
+use sheaves_sys::options::{DECAY_MS, NEVER};
 use sheaves_sys::{clock, probe, tls};
 
 use super::sink;
-pub use crate::options::decay_ms;
 
 static ARMED: AtomicBool = AtomicBool::new(false);
 /// The keeper ticks at this moment. Written by it.
@@ -43,7 +43,12 @@ const PERIOD_MS_MIN: u64 = 10;
 /// The time between two calls of [`Sink::compact`](super::sink::Sink::compact) while they have an
 /// effect.
 const COMPACT_EVERY_MS: u64 = 20;
-const NEVER: u64 = u64::MAX;
+
+/// How long memory lies unused before it returns to the kernel, in milliseconds; `None` for ever.
+#[must_use]
+pub fn decay_ms() -> Option<u64> {
+    Some(DECAY_MS.get()).filter(|decay_ms| *decay_ms != NEVER)
+}
 
 /// The time between two ticks; `None` where there are none.
 #[must_use]

@@ -20,6 +20,7 @@
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use sheaves_sys::fork::{self, Handlers};
+use sheaves_sys::options::{RCU_AGE_MS, RCU_RECLAIMERS};
 use sheaves_sys::{clock, report, request, sandbox, thread, tls};
 
 use super::bell::{self, FLUSH, IDLE, READY, SWEEP, UNTIL_AGE};
@@ -27,8 +28,10 @@ use super::{calls, channel, driver, futures, keeper, round, sink};
 use crate::defer::store::extents::SHEAVES;
 use crate::defer::store::pressure;
 use crate::defer::store::shard::Shard;
-use crate::options::{self, SLOTS};
 use crate::reader::fences;
+
+/// The value of `SHEAVES_RCU_RECLAIMERS` for `slots`: callbacks run in worker threads.
+const SLOTS: u64 = 2;
 
 const STARTING: u32 = 1;
 const BEGUN: u32 = 2;
@@ -84,7 +87,7 @@ pub fn is_reclaimer() -> bool {
 pub(crate) fn start() -> bool {
     let is_there = try_start();
     // Relaxed: reported once.
-    if !is_there && options::reclaimers() != 0 && !HAS_FAILED.swap(true, Ordering::Relaxed) {
+    if !is_there && RCU_RECLAIMERS.get() != 0 && !HAS_FAILED.swap(true, Ordering::Relaxed) {
         report::report(format_args!(
             "rcu: no thread can be started: what is deferred waits for reclaim() or barrier()"
         ));
@@ -100,7 +103,7 @@ pub(crate) fn try_start() -> bool {
 
 /// True if the library may have a thread.
 pub(crate) fn may_start() -> bool {
-    options::reclaimers() != 0 && !sandbox::is_entered()
+    RCU_RECLAIMERS.get() != 0 && !sandbox::is_entered()
 }
 
 #[cold]
@@ -132,7 +135,7 @@ fn run() {
     for _ in (0..END_CHECKS).take_while(|_| before != thread::id() && is_present(before)) {
         thread::sleep_ns(END_CHECK_NS);
     }
-    if options::reclaimers() == SLOTS {
+    if RCU_RECLAIMERS.get() == SLOTS {
         driver::start_workers(|| thread::spawn(run_worker));
     }
     // First, as a sweep may replace the page with the request.
@@ -171,7 +174,7 @@ fn work_until_idle() {
             has_done = true;
         }
         let age_ms = pressure::age_ms();
-        let is_old = age_ms.is_some_and(|age| age >= options::age_ms());
+        let is_old = age_ms.is_some_and(|age| age >= RCU_AGE_MS.get());
         if requests & FLUSH != 0 || is_old {
             round::full(&driver::become_driver(), requests & FLUSH != 0);
             has_done = true;
@@ -194,7 +197,7 @@ fn work_until_idle() {
         }
         // Callbacks may have entered read sections.
         fences::enter_idle();
-        let age_left_ms = age_ms.map(|age| options::age_ms().saturating_sub(age).max(1));
+        let age_left_ms = age_ms.map(|age| RCU_AGE_MS.get().saturating_sub(age).max(1));
         bell::sleep(bell, if age_ms.is_some() { UNTIL_AGE } else { IDLE }, || {
             let limits = age_left_ms.into_iter().chain(keeper::left_ms());
             limits.fold(IDLE_MS - idle_ms, u64::min)

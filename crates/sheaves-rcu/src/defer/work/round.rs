@@ -116,11 +116,10 @@ fn seal(_: &Driver) -> bool {
     let unreached_ms = UNREACHED_MS.swap(0, Ordering::Relaxed);
     let unreached = (unreached_ms != 0).then_some(unreached_ms);
     let since = pressure::disarm().into_iter().chain(unreached).min();
-    let mut is_complete = calls::seal_all();
+    let is_complete = calls::seal_all();
     channel::seal_all();
-    for sink in sink::sinks() {
-        is_complete &= sink.seal();
-    }
+    let is_complete =
+        sink::sinks().fold(is_complete, |is_complete, sink| sink.seal() & is_complete);
     if let Some(since_ms) = since {
         Deferred::note(since_ms);
     }
@@ -135,17 +134,18 @@ fn seal(_: &Driver) -> bool {
 pub(crate) fn reclaim(driver_role: &Driver) -> bool {
     // Read first: what passes later may not be reclaimed below.
     let have_passed = SEALED.each_ref().map(Deferred::has_passed);
-    let mut any = driver::run_calls(driver_role);
-    any |= channel::free_ready();
-    for sink in sink::sinks() {
-        any |= sink.reclaim();
-    }
+    let any = driver::run_calls(driver_role) | free_ready();
     for (sealed, _) in SEALED.iter().zip(have_passed).filter(|(_, has_passed)| *has_passed) {
         // Relaxed: as in `Deferred`.
         sealed.since_ms.store(0, Ordering::Relaxed);
     }
     calls::refuse_open_section();
     any
+}
+
+/// Reclaims what is ready and needs no callback; true if something was.
+fn free_ready() -> bool {
+    sink::sinks().fold(channel::free_ready(), |any, sink| any | sink.reclaim())
 }
 
 /// A whole round: reclaims everything that was deferred before. Waits for readers.
@@ -177,27 +177,24 @@ pub(crate) fn ready(driver_role: &Driver) {
 fn wait(driver_role: &Driver, is_urgent: bool) {
     // Relaxed: statistics.
     ASKED.fetch_add(1, Ordering::Relaxed);
+    let wait_for = |cookie: Cookie| {
+        let is_urgent = is_urgent || pressure::pressure() >= Pressure::High;
+        let waited = if is_urgent { cookie.wait_expedited() } else { cookie.wait() };
+        debug_assert!(waited.is_ok());
+    };
     let cookie = Cookie::get();
     let before = Cookie::from_bits(cookie.to_bits() - 1);
     if !before.has_passed() {
-        wait_for_one(before, is_urgent);
+        wait_for(before);
         reclaim(driver_role);
     }
-    wait_for_one(cookie, is_urgent);
-}
-
-fn wait_for_one(cookie: Cookie, is_urgent: bool) {
-    let is_urgent = is_urgent || pressure::pressure() >= Pressure::High;
-    let waited = if is_urgent { cookie.wait_expedited() } else { cookie.wait() };
-    debug_assert!(waited.is_ok());
+    wait_for(cookie);
 }
 
 /// Reclaims what is ready, in a thread that has deferred too much; runs no callbacks.
 pub(crate) fn help() {
-    let Some(_driver) = driver::try_become_driver() else { return };
-    channel::free_ready();
-    for sink in sink::sinks() {
-        sink.reclaim();
+    if let Some(_driver_role) = driver::try_become_driver() {
+        free_ready();
     }
 }
 

@@ -21,16 +21,25 @@ pub struct Pending {
 }
 
 impl Pending {
+    pub(crate) fn new(objects: usize, bytes: usize) -> Pending {
+        Pending { objects: objects as u64, bytes: bytes as u64 }
+    }
+
     /// What is pending in some shards, and how much of it is linked.
     pub(crate) fn of<'a>(shards: impl IntoIterator<Item = &'a Shard>) -> (Pending, usize) {
-        let (mut pending, mut linked) = (Pending::default(), 0);
-        for shard in shards {
-            // Relaxed, all: statistics.
-            pending.objects += shard.objects.load(Ordering::Relaxed) as u64;
-            pending.bytes += shard.bytes.load(Ordering::Relaxed) as u64;
-            linked += shard.linked.load(Ordering::Relaxed);
-        }
-        (pending, linked)
+        // Relaxed: statistics.
+        let load = |count: &AtomicUsize| count.load(Ordering::Relaxed);
+        shards.into_iter().fold((Pending::default(), 0), |(pending, linked), shard| {
+            let own = Pending::new(load(&shard.objects), load(&shard.bytes));
+            (pending + own, linked + load(&shard.linked))
+        })
+    }
+}
+
+impl core::ops::Add for Pending {
+    type Output = Pending;
+    fn add(self, other: Pending) -> Pending {
+        Pending { objects: self.objects + other.objects, bytes: self.bytes + other.bytes }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Watches running callbacks, and reports those that run for too long.
 //!
 //! The driver and each worker note each callback by two stores. A thread that defers a full sheaf,
-//! or waits, checks these notes. If one callback has been running for as long as a reader may read
-//! before it is reported (`SHEAVES_RCU_STALL_MS`), one line names its function.
+//! or waits, checks these notes. If a callback has run for `SHEAVES_RCU_STALL_MS`, one line names
+//! its function.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -20,6 +20,9 @@ pub(crate) const WORKERS_MAX: usize = 16;
 pub(crate) const DRIVER: usize = 0;
 pub(crate) const WORKERS: usize = 1;
 
+/// In place of a time.
+const REPORTED: u64 = u64::MAX;
+
 /// What one thread runs; on its own cache lines.
 #[repr(align(128))]
 struct Runner {
@@ -27,10 +30,9 @@ struct Runner {
     running: AtomicUsize,
     /// Number of callbacks so far. Written by the runner.
     calls: AtomicU64,
-    /// The count at the last check, when this count was first seen, and the count last reported.
+    /// The count at the last check, and when it was first seen; [`REPORTED`] afterwards.
     seen: AtomicU64,
     seen_ms: AtomicU64,
-    reported: AtomicU64,
 }
 
 static RUNNERS: [Runner; WORKERS + WORKERS_MAX] = [const {
@@ -39,7 +41,6 @@ static RUNNERS: [Runner; WORKERS + WORKERS_MAX] = [const {
         calls: AtomicU64::new(0),
         seen: AtomicU64::new(0),
         seen_ms: AtomicU64::new(0),
-        reported: AtomicU64::new(0),
     }
 }; WORKERS + WORKERS_MAX];
 
@@ -83,7 +84,7 @@ impl Runner {
         let timeout = stall::timeout_ms();
         let age_ms = now.saturating_sub(self.seen_ms.load(Ordering::Relaxed));
         let is_late = timeout != 0 && age_ms >= timeout;
-        if is_late && self.reported.swap(calls, Ordering::Relaxed) != calls {
+        if is_late && self.seen_ms.swap(REPORTED, Ordering::Relaxed) != REPORTED {
             probe::callback_stall(function, age_ms as usize);
             report::report(format_args!(
                 "rcu: deferred callback {function:#x} has been running for {age_ms} ms"
