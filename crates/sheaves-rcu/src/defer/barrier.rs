@@ -39,8 +39,7 @@ impl core::error::Error for BarrierError {}
 /// Waits until everything that was deferred before, by any thread, is done (`rcu_barrier`).
 ///
 /// Sleeps until readers have left and callbacks have run, in an expedited grace period. Allocates
-/// nothing. Not for signal handlers. Where there is no reclaimer (by option, or in a child of a
-/// fork that has deferred nothing), the callbacks run in the caller.
+/// nothing. Not for signal handlers. Where there is no reclaimer, the callbacks run in the caller.
 ///
 /// # Errors
 /// See [`BarrierError`]. The first two are returned at once, after a line on standard error.

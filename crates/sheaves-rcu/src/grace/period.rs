@@ -30,8 +30,8 @@
 //! `mode::heavy_fence`.
 //!
 //! There is no grace-period thread. A thread that waits leads if no other thread does; the others
-//! sleep. A thread that polls leads without waiting, and stops where a reader is in the way. A
-//! thread that frees or defers does so without a system call, and leaves a membarrier to others.
+//! sleep. A thread that polls leads without waiting, and stops where a reader is in the way. One
+//! that frees or defers makes no system call, and leaves a membarrier to others.
 //!
 //! | state | written by | meaning |
 //! |---|---|---|
@@ -115,7 +115,7 @@ pub(crate) fn next() -> u64 {
     number
 }
 
-/// The lead, until this is dropped. A panic of the program's function for stalls drops it, too.
+/// The lead, until this is dropped, also by a panic of the program's function for stalls.
 struct Lead<'a>(&'a Generations);
 
 impl<'a> Lead<'a> {
@@ -373,7 +373,7 @@ static HANDLERS: Handlers = Handlers { prepare: || (), parent: || (), child: res
 sheaves_sys::announce_when_loaded!(GracePeriods, &HANDLERS);
 
 /// In the child of a fork a grace period that was under way begins again with its number. A fork
-/// does not wait for the leader, which may wait for the very thread that forks. A thread that leads
+/// does not wait for the leader, which may wait for the thread that forks. A thread that leads
 /// forks only in a signal handler, and goes on leading.
 fn restart_in_child() {
     if !GENERATIONS.is_led_here() {

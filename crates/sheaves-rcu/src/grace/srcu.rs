@@ -68,7 +68,7 @@ const SPINS: u32 = 200;
 /// A domain: read sections, and grace periods that wait for these sections only.
 ///
 /// A guard may be held across an `.await`, and be dropped in another thread. A section costs two
-/// restartable sequences, whatever the number of threads; a domain 32 bytes in each slot.
+/// restartable sequences, and a domain 32 bytes in each slot.
 ///
 /// ```
 /// use sheaves_rcu::Srcu;
@@ -273,17 +273,6 @@ fn left(entered: CellRef<'_, u64>) -> CellRef<'_, u64> {
 
 impl<'domain> SrcuGuard<'domain> {
     /// The section as a number for [`SrcuGuard::from_raw`], for bindings of other languages.
-    ///
-    /// ```
-    /// use sheaves_rcu::{Srcu, SrcuGuard};
-    ///
-    /// let domain = Srcu::new()?;
-    /// let section = domain.read().into_raw();
-    /// // SAFETY: from this domain, and ended once.
-    /// drop(unsafe { SrcuGuard::from_raw(&domain, section) });
-    /// domain.synchronize();
-    /// # Ok::<(), sheaves_percpu::memory::Error>(())
-    /// ```
     #[inline]
     #[must_use = "the section does not end without it"]
     pub fn into_raw(self) -> u64 {

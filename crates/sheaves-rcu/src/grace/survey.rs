@@ -22,9 +22,8 @@ pub struct Reading {
     pub has_ended: bool,
     /// Sections that are open, one within the other.
     pub nesting: u32,
-    /// The process's sequence at the begin of the outermost one. A section that begins after a
-    /// grace period has read the fences of all threads has a higher number. So a thread that is
-    /// seen twice with a number below that of the process is in the same section.
+    /// The process's sequence at the begin of the outermost one. A thread that is seen twice with a
+    /// number below that of the process is in the same section.
     pub sequence: u64,
 }
 

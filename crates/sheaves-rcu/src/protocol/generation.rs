@@ -11,8 +11,8 @@
 //! | done | `completed` >= n | never |
 //!
 //! So there is no list of waiters: one store moves a whole generation to its next stage, and one
-//! call on one futex wakes it. There are two futexes because at most two generations wait at any
-//! time. No other thread accesses a waiter's memory, before or after it is woken.
+//! call on one futex wakes it. Two futexes suffice because at most two generations wait at a time.
+//! No other thread accesses a waiter's memory.
 //!
 //! | `futexes[n % 2]` | meaning | transitions |
 //! |---|---|---|
@@ -21,9 +21,8 @@
 //! | bit 0 | a thread may sleep | set by a waiter before it sleeps; cleared by completion |
 //!
 //! A thread changes a word before it wakes it, so that a waiter that is about to sleep does not.
-//! The numbers in the word wrap. If it returns to the same value in that moment, after two thousand
-//! hand-overs or a million grace periods, the waiter misses its wake, and rechecks after a tenth of
-//! a second.
+//! The numbers in the word wrap: if it returns to the same value in that moment, after two thousand
+//! hand-overs or a million grace periods, the waiter rechecks after a tenth of a second.
 //!
 //! | `lead` | meaning | transitions |
 //! |---|---|---|
@@ -31,8 +30,8 @@
 //! | thread pointer | that thread leads | -> 0 by [`Generations::hand_over`] |
 //!
 //! The leader may stop while a grace period is under way, `started` = `completed` + 1; the next
-//! leader goes on. [`Generations::hand_over`] and [`Generations::sleep`] together ensure that no
-//! waiter sleeps while the lead is free. Both are modelled.
+//! leader goes on. [`Generations::hand_over`] and [`Generations::sleep`] ensure that no waiter
+//! sleeps while the lead is free.
 
 use super::machine::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence, thread_pointer};
 

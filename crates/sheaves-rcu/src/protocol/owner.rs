@@ -1,10 +1,10 @@
 //! Which thread a record belongs to: one word, so that a record is taken back only once.
 //!
-//! Each time a record is taken it gets a new *stamp*, which says which of two records was taken
-//! later. A thread that takes a record back reads the word, asks the kernel whether the thread in
-//! it is gone, and exchanges the word for 0. Whatever happens to the record meanwhile changes the
-//! word, even if the kernel reuses the thread's number. So one of several such threads succeeds,
-//! and only if the record is unchanged. Modelled in `tests/protocols/owner.rs`.
+//! Each time a record is taken it gets a new *stamp*. A thread that takes a record back reads the
+//! word, asks the kernel whether the thread in it is gone, and exchanges the word for 0. Whatever
+//! happens to the record meanwhile changes the word, even if the kernel reuses the thread's number.
+//! So one of several such threads succeeds, and only if the record is unchanged. Modelled in
+//! `tests/protocols/owner.rs`.
 //!
 //! | bits | what |
 //! |---|---|

@@ -27,10 +27,9 @@
 //! | [`SLOW`], c and n | the same, and c more sections fence | c -> c - 1 by an outermost lock |
 //! | all ones | a thread without a record | none |
 //!
-//! A lock tests `state` for [`IDLE`], an unlock tests `nesting` for 0. With one word for both, an
-//! unlock would wait for the store of its lock. Nesting, fences and registration are handled where
-//! such a test fails. Other threads write to the words only when the thread is gone, and in the
-//! child of a fork.
+//! A lock tests `state` for [`IDLE`], an unlock tests `nesting` for 0: with one word for both, an
+//! unlock would wait for the store of its lock. Other threads write to the words only when the
+//! thread is gone, and in the child of a fork.
 //!
 //! `fenced` is the last grace period that had begun before the thread's last full fence. Let it be
 //! n, P that fence, and U the fence of an updater that belongs to n or an earlier one

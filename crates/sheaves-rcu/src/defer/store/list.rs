@@ -1,9 +1,9 @@
 //! Heads that are linked, because memory for a sheaf is out or the thread has no slot.
 //!
 //! A head gets its cookie when it is linked. Cookies ascend, so the heads that have passed are the
-//! first ones of the list, and it is enough to count how many heads have which cookie. Two counts
-//! are enough: at most one grace period is under way, so a cookie that is taken now is that of the
-//! last head or one higher. Heads of the same parity with another cookie have passed.
+//! first ones of the list, and it is enough to count how many heads have which cookie. At most one
+//! grace period is under way, so a new cookie is that of the last head or one higher: two counts
+//! suffice, as heads of the same parity with another cookie have passed.
 
 use core::mem::take;
 use core::ptr::null_mut;

@@ -8,8 +8,7 @@
 //!
 //! A thread with a request stores the request, then changes the bell, then reads whether the
 //! reclaimer sleeps. The reclaimer reads the bell, then the requests, then stores that it sleeps,
-//! and sleeps unless the bell has changed. In the total order of these accesses (all are SeqCst)
-//! one of the two sees the other. [B1]
+//! and sleeps unless the bell has changed. All are SeqCst, so one of the two sees the other. [B1]
 
 use core::sync::atomic::{AtomicU32, Ordering};
 

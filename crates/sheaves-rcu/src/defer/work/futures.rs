@@ -2,7 +2,7 @@
 //! them.
 //!
 //! In the child of a fork the list is empty: its nodes were on stacks of threads that are gone. A
-//! future of the thread that forked may be polled and dropped there; nothing wakes it before.
+//! future of the forking thread may be polled and dropped there; nothing wakes it before.
 //!
 //! # Invariants
 //! A node is on the list exactly while it carries the list's number. Its future is pinned all that

@@ -1,10 +1,10 @@
 //! The reclaimer: the thread that reclaims what no other thread does. The library has no other one,
 //! but for the workers of `SHEAVES_RCU_RECLAIMERS=slots`.
 //!
-//! It exists while there is something to do. It is started by the first thread that defers, arms
-//! the keeper, has a request, or polls a future that has to wait; likewise in the child of a fork.
-//! It sleeps until the age bound while something is deferred, and until the next tick while memory
-//! is unused, see `keeper`. When it has had nothing to do for [`IDLE_MS`], it ends.
+//! It is started by the first thread that defers, arms the keeper, has a request, or polls a future
+//! that has to wait; likewise in the child of a fork. It sleeps until the age bound while something
+//! is deferred, and until the next tick while memory is unused. When it has had nothing to do for
+//! [`IDLE_MS`], it ends.
 //!
 //! | `RUNNING` | meaning | transitions |
 //! |---|---|---|

@@ -61,8 +61,8 @@ pub trait Sink: Sync {
     fn pending(&self) -> Pending {
         Pending::default()
     }
-    /// Returns to the kernel what was unused at the last call and still is. True if something else
-    /// is unused, so that another call is necessary. See `keeper`.
+    /// Discards what was unused at the last call and still is. True if something else is unused, so
+    /// that another call is necessary. See `keeper`.
     fn age(&self, _reach: Reach) -> bool {
         false
     }
