@@ -62,8 +62,6 @@ pub mod internal {
     }
     /// Blocks of slots, and what is in them.
     pub mod slots {
-        pub use crate::slots::{
-            Attached, attach, drain, observe, prepare, slots_used, take, take_where,
-        };
+        pub use crate::slots::{ALL, Attached, attach, drain, observe, prepare, slots_used, take};
     }
 }

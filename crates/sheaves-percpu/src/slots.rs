@@ -71,15 +71,15 @@ fn attach_by(lock: impl FnOnce() -> Option<Held<'static, ()>>) -> Attached {
         return Attached::Yes;
     }
     match lock() {
-        Some(_slots) if install(slot, index) => Attached::Yes,
+        Some(_slots) if install(index) => Attached::Yes,
         _ => Attached::No,
     }
 }
 
 /// Installs a slot's block. False when memory is out. Under the slots lock.
 #[cold]
-fn install(slot: i32, index: usize) -> bool {
-    if table::current_block(slot) != table::bootstrap() {
+fn install(index: usize) -> bool {
+    if table::current_block(index as i32) != table::bootstrap() {
         return true;
     }
     if !rows::open(index) {
@@ -160,99 +160,100 @@ pub fn slots_used() -> usize {
     installed_indexes().count()
 }
 
-/// Takes the cursors of `words` out of every slot and leaves [`Cursor::VACANT`]. Calls `take` with
-/// the cursor of each sheaf, and the word's index in `words`.
-///
-/// Afterwards the caller owns every sheaf that was in these words when the call began. False when
-/// some slot could not be reached (no fence and no affinity): its values stay in place. `take` runs
-/// under the slots lock, so it must not allocate or use transactions. Interrupts the CPUs that run
-/// this process once.
-pub fn drain(words: &[Word], take: &mut dyn FnMut(usize, Cursor)) -> bool {
-    drain_where(words, &|_, _, _| true, take)
-}
-
-/// Whether a drain wants the cursor of a word: index of the word, slot, cursor.
+/// Whether a drain wants the cursor of a word: index of the word among the drained ones, slot,
+/// cursor. It runs under the slots lock or not, and must not allocate or use transactions.
 type Wanted<'a> = &'a dyn Fn(usize, usize, Cursor) -> bool;
 
-fn drain_where(words: &[Word], wanted: Wanted<'_>, take: &mut dyn FnMut(usize, Cursor)) -> bool {
+/// Every cursor is wanted.
+pub const ALL: Wanted<'static> = &|_, _, _| true;
+
+/// Takes the wanted cursors of `words` out of every slot and leaves [`Cursor::VACANT`]. Calls
+/// `take` with the word's index in `words` and the cursor of each sheaf.
+///
+/// Afterwards the caller owns every wanted sheaf that was in these words when the call began. False
+/// when some slot could not be reached (no fence and no affinity): its values stay in place. `take`
+/// runs under the slots lock, so it must not allocate or use transactions. Interrupts the CPUs that
+/// run this process once.
+pub fn drain(words: &[Word], wanted: Wanted<'_>, take: &mut dyn FnMut(usize, Cursor)) -> bool {
     let facts = engine::facts();
-    match facts.mode {
-        Mode::NotStarted => true,
-        Mode::Portable => {
-            let _slots = SLOTS.lock();
-            each_word(words.iter().copied(), |index, slot, word| {
-                // Relaxed: a hint; a cursor that has changed meanwhile may be taken, too.
-                if wanted(index, slot, engine::cursor_of(word.load(Ordering::Relaxed))) {
-                    pass(index, engine::take_portable(word, Cursor::VACANT), take);
+    if facts.mode != Mode::Rseq {
+        let _slots = SLOTS.lock();
+        for (index, slot, word) in each_word(words.iter().copied()) {
+            // Relaxed: a hint; a cursor that has changed meanwhile may be taken, too.
+            if wanted(index, slot, engine::cursor_of(word.load(Ordering::Relaxed))) {
+                let cursor = engine::take_portable(word, Cursor::VACANT);
+                if cursor.is_sheaf() {
+                    take(index, cursor);
                 }
-            });
-            true
+            }
         }
-        Mode::Rseq if facts.fence && drain_fenced(words, wanted, take) => true,
-        Mode::Rseq => {
-            let _slots = SLOTS.lock();
-            on_each_slot(|slot| drain_here(slot, words, wanted, take))
-        }
+        return true;
     }
+    if facts.fence && drain_fenced(words, wanted, take) {
+        return true;
+    }
+    let _slots = SLOTS.lock();
+    on_each_slot(|slot| drain_here(Some(slot), words, wanted, take))
 }
 
 /// [`drain`] into a list, as far as the caller may reach; with it, whether every slot was reached.
 ///
 /// # Panics
 /// With more than 64 words.
-pub fn take(words: &[Word], reach: Reach) -> (Taken, bool) {
-    take_where(words, reach, &|_, _, _| true)
-}
-
-/// [`take`] of those sheaves for which `wanted` is true of the word's index in `words`, the slot,
-/// and the cursor. It runs under the slots lock, as the function that [`drain`] takes, or not.
-///
-/// # Panics
-/// As [`take`].
-pub fn take_where(words: &[Word], reach: Reach, wanted: Wanted<'_>) -> (Taken, bool) {
+pub fn take(words: &[Word], reach: Reach, wanted: Wanted<'_>) -> (Taken, bool) {
     assert!(words.len() <= DRAINED_WORDS_MAX);
     let mut taken = Taken::new();
     // SAFETY: by the drain the sheaf is this call's.
     let add = &mut |index, cursor| unsafe { taken.add(index, cursor) };
-    let is_complete = match reach {
-        Reach::Interrupts if !sandbox::is_entered() => drain_where(words, wanted, add),
-        _ => drain_own(words, wanted, add),
-    };
+    if reach == Reach::Interrupts && !sandbox::is_entered() {
+        let is_complete = drain(words, wanted, add);
+        return (taken, is_complete);
+    }
+    drain_here(None, words, wanted, add);
+    let mut is_complete = true;
+    observe(words, &mut |index, slot, cursor| {
+        is_complete &= cursor.is_empty() || !wanted(index, slot, cursor);
+    });
     (taken, is_complete)
 }
 
-/// Empties the words of the calling thread's slot. True if those of the other slots are empty.
-fn drain_own(words: &[Word], wanted: Wanted<'_>, take: &mut dyn FnMut(usize, Cursor)) -> bool {
+/// Empties the words of the slot that the thread is on, by transactions. With `only`, false once
+/// that is another slot.
+fn drain_here(
+    only: Option<usize>,
+    words: &[Word],
+    wanted: Wanted<'_>,
+    take: &mut dyn FnMut(usize, Cursor),
+) -> bool {
     for (index, word) in words.iter().enumerate() {
-        let slot = usize::try_from(engine::current_slot()).unwrap_or(0);
-        let mut cursor = engine::load(*word);
-        while cursor.is_sheaf() && wanted(index, slot, cursor) {
+        loop {
+            let slot = usize::try_from(engine::current_slot()).ok();
+            if only.is_some() && slot != only {
+                return false;
+            }
+            let cursor = engine::load(*word);
+            if !cursor.is_sheaf() || !wanted(index, slot.unwrap_or(0), cursor) {
+                break;
+            }
             // SAFETY: not the bootstrap cursor.
             if unsafe { engine::cmp_store(*word, cursor, Cursor::VACANT) } {
                 take(index, cursor);
                 break;
             }
-            cursor = engine::load(*word);
         }
     }
-    let mut is_complete = true;
-    observe(words, &mut |index, slot, cursor| {
-        is_complete &= cursor.is_empty() || !wanted(index, slot, cursor);
-    });
-    is_complete
+    true
 }
 
-/// Calls `visit` with each of `words` in every block: with the word's index, the slot, and the word
-/// there. Under the slots lock.
+/// Each of `words` in every block: the word's index, the slot, and the word there. Under the slots
+/// lock.
 fn each_word(
     words: impl Iterator<Item = Word> + Clone,
-    mut visit: impl FnMut(usize, usize, &'static AtomicUsize),
-) {
-    for slot in installed_indexes() {
-        for (index, word) in words.clone().enumerate() {
-            visit(index, slot, word.in_block(rows::row(slot)));
-        }
-    }
+) -> impl Iterator<Item = (usize, usize, &'static AtomicUsize)> {
+    installed_indexes().flat_map(move |slot| {
+        let words = words.clone().enumerate();
+        words.map(move |(index, word)| (index, slot, word.in_block(rows::row(slot))))
+    })
 }
 
 /// Detaches every block, fences, and empties the words while no rseq critical section can commit to
@@ -264,15 +265,15 @@ fn drain_fenced(words: &[Word], wanted: Wanted<'_>, take: &mut dyn FnMut(usize, 
         table::set_block(slot, table::bootstrap());
     }
     let fenced = membarrier::abort_sections();
-    each_word(words.iter().copied().filter(|_| fenced), |index, slot, word| {
+    for (index, slot, word) in each_word(words.iter().copied()).filter(|_| fenced) {
         // Relaxed, both: the fence ordered all earlier rseq critical sections before this, and no
         // later one can reach the block until it is back in the table.
         let cursor = Cursor::of_word(word.load(Ordering::Relaxed));
-        if wanted(index, slot, cursor) {
+        if cursor.is_sheaf() && wanted(index, slot, cursor) {
             word.store(Cursor::VACANT.bits(), Ordering::Relaxed);
-            pass(index, cursor, take);
+            take(index, cursor);
         }
-    });
+    }
     installed_indexes().for_each(|slot| table::set_block(slot, rows::row(slot)));
     fenced
 }
@@ -280,13 +281,7 @@ fn drain_fenced(words: &[Word], wanted: Wanted<'_>, take: &mut dyn FnMut(usize, 
 /// In the child of a fork: ends what other threads were doing with words. Under the slots lock.
 pub(crate) fn start_child() {
     if engine::mode() == Mode::Portable {
-        each_word(ready_words(), |_, _, word| engine::check_in_of_others(word));
-    }
-}
-
-fn pass(index: usize, cursor: Cursor, take: &mut dyn FnMut(usize, Cursor)) {
-    if cursor.is_sheaf() {
-        take(index, cursor);
+        each_word(ready_words()).for_each(|(_, _, word)| engine::check_in_of_others(word));
     }
 }
 
@@ -309,32 +304,6 @@ fn on_each_slot(mut visit: impl FnMut(usize) -> bool) -> bool {
     complete & before.bind()
 }
 
-/// Empties the words of a slot by transactions, on its CPU.
-fn drain_here(
-    slot: usize,
-    words: &[Word],
-    wanted: Wanted<'_>,
-    take: &mut dyn FnMut(usize, Cursor),
-) -> bool {
-    for (index, word) in words.iter().enumerate() {
-        loop {
-            if usize::try_from(engine::current_slot()) != Ok(slot) {
-                return false;
-            }
-            let cursor = engine::load(*word);
-            if !cursor.is_sheaf() || !wanted(index, slot, cursor) {
-                break;
-            }
-            // SAFETY: `cursor` is not the bootstrap cursor.
-            if unsafe { engine::cmp_store(*word, cursor, Cursor::VACANT) } {
-                take(index, cursor);
-                break;
-            }
-        }
-    }
-    true
-}
-
 /// Stops all additions to a word of a guarded object, and takes the word's values.
 ///
 /// The caller has set the guard. `None`, with nothing taken, when some slot could not be reached
@@ -343,9 +312,8 @@ pub(crate) fn close(word: RowWord) -> Option<usize> {
     let _slots = SLOTS.lock();
     let facts = engine::facts();
     let (is_quiet, left) = match facts.mode {
-        Mode::NotStarted => (true, 0),
-        Mode::Portable => (true, engine::rows::CLOSED),
         Mode::Rseq => ((facts.fence && membarrier::abort_sections()) || on_each_slot(|_| true), 0),
+        _ => (true, engine::rows::CLOSED),
     };
     is_quiet.then(|| {
         let take = |slot| {
@@ -369,13 +337,12 @@ pub(crate) fn reopen(word: RowWord) {
 /// Reads the words of all slots without taking them. Calls `see` with the word's index in `words`,
 /// the slot, and the cursor of each sheaf. Values may be outdated.
 pub fn observe(words: &[Word], see: &mut dyn FnMut(usize, usize, Cursor)) {
-    if engine::mode() == Mode::NotStarted {
-        return;
-    }
     let _slots = SLOTS.lock();
-    each_word(words.iter().copied(), |index, slot, word| {
+    for (index, slot, word) in each_word(words.iter().copied()) {
         // Relaxed: statistics; the sheaf is not used.
         let cursor = engine::cursor_of(word.load(Ordering::Relaxed));
-        pass(index, cursor, &mut |index, cursor| see(index, slot, cursor));
-    });
+        if cursor.is_sheaf() {
+            see(index, slot, cursor);
+        }
+    }
 }

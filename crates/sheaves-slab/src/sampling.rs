@@ -114,7 +114,7 @@ fn empty_slots() {
             }
         }
         // A slot that is not reached keeps its untagged objects until they are used up.
-        let (taken, _is_complete) = slots::take(&words[..count], Reach::Interrupts);
+        let (taken, _is_complete) = slots::take(&words[..count], Reach::Interrupts, slots::ALL);
         for (index, cursor) in taken {
             let id = ids[index];
             match cursor.is_empty() {
@@ -160,7 +160,8 @@ fn each_class(mut visit: impl FnMut(CacheId)) {
 /// Empties the slots and the depot of a cache.
 fn flush_free(id: CacheId) {
     // A slot that is not reached keeps its objects, which count as allocated.
-    let (taken, _is_complete) = slots::take(&[id.main(), id.spare()], Reach::Interrupts);
+    let (taken, _is_complete) =
+        slots::take(&[id.main(), id.spare()], Reach::Interrupts, slots::ALL);
     taken.for_each(|(_, cursor)| flush::flush_sheaf(id, slot::clean(id, cursor)));
     while let Some(cursor) = id.take_full() {
         flush::flush_sheaf(id, cursor);

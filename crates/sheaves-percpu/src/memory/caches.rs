@@ -178,7 +178,7 @@ pub(super) fn drain() -> bool {
     }
     let words: [Word; CLASSES] = core::array::from_fn(|index| Class::at(index).word());
     // Slots that cannot be drained (no fence, no affinity) keep their objects.
-    let (taken, _is_complete) = slots::take(&words, Reach::Interrupts);
+    let (taken, _is_complete) = slots::take(&words, Reach::Interrupts, slots::ALL);
     let mut found = false;
     for (_, cursor) in taken {
         // SAFETY: by the drain the sheaf is this call's, and there is no other reference.

@@ -188,7 +188,7 @@ fn drains_leave_what_is_not_wanted() {
             pushed[index] = (1..=3).filter(push).count();
         }
         let (taken, is_complete) =
-            slots::take_where(&words, Reach::Interrupts, &|index, slot, cursor| {
+            slots::take(&words, Reach::Interrupts, &|index, slot, cursor| {
                 assert!(slot < sheaves_percpu::slot_count());
                 index == 1 && cursor.is_sheaf()
             });

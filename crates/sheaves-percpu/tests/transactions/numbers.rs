@@ -32,7 +32,7 @@ pub(crate) fn is_sentinel(entry: usize) -> bool {
 }
 
 pub(crate) fn drain(words: &[Word], take: &mut dyn FnMut(usize, usize)) -> bool {
-    slots::drain(words, &mut |index, cursor| take(index, cursor.bits()))
+    slots::drain(words, slots::ALL, &mut |index, cursor| take(index, cursor.bits()))
 }
 
 pub(crate) fn observe(words: &[Word], see: &mut dyn FnMut(usize, usize)) {

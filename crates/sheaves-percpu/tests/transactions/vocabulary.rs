@@ -1,6 +1,6 @@
 //! Each transaction separately: its effect, when it fails, and what it leaves unchanged.
 
-use sheaves_percpu::internal::slots::{Attached, attach, prepare, take};
+use sheaves_percpu::internal::slots::{ALL, Attached, attach, prepare, take};
 use sheaves_percpu::internal::{Cursor, Region, Word, push_slow};
 use sheaves_sys::membarrier::Reach;
 
@@ -176,7 +176,7 @@ fn drained_sheaves_keep_their_words_and_cursors() {
         });
         words.map(|word| (install(word, Sheaf::make()), give(word, 2), load(word)).2)
     });
-    let (taken, is_complete) = take(&words, Reach::Interrupts);
+    let (taken, is_complete) = take(&words, Reach::Interrupts, ALL);
     let mut found: Vec<_> = taken.map(|(index, cursor)| (index, cursor.bits())).collect();
     found.sort_unstable();
     assert!(is_complete);

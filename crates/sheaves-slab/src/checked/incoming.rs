@@ -15,7 +15,7 @@ pub(crate) fn flush_slots(id: CacheId, reach: Reach) -> bool {
     let words = id.words();
     // See `quarantine`.
     let _section = sheaves_rcu::read();
-    let (taken, is_complete) = slots::take(&words, reach);
+    let (taken, is_complete) = slots::take(&words, reach, slots::ALL);
     taken.for_each(|(index, cursor)| drained(id, words[index], cursor));
     is_complete
 }

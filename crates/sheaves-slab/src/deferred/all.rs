@@ -54,7 +54,7 @@ fn seal_word(word: usize) -> bool {
 }
 
 fn seal_caches(ids: &[CacheId], words: &[Word]) -> bool {
-    let (taken, is_complete) = slots::take(words, Reach::Interrupts);
+    let (taken, is_complete) = slots::take(words, Reach::Interrupts, slots::ALL);
     for (index, cursor) in taken {
         // The caller reclaims next, so no thread has to be woken for that.
         let _is_told = seal(ids[index], cursor);

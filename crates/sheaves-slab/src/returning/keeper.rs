@@ -139,7 +139,7 @@ fn flush_where(
 ) {
     // See `quarantine`.
     let _section = sheaves_rcu::read();
-    let (taken, _is_complete) = slots::take_where(words, reach, is_wanted);
+    let (taken, _is_complete) = slots::take(words, reach, is_wanted);
     for (index, cursor) in taken {
         incoming::drained(ids[index / 2], words[index], cursor);
     }

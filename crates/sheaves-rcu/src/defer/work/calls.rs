@@ -102,7 +102,7 @@ pub(crate) fn link(head: *mut Head) -> Batch {
 pub(crate) fn seal_all() -> bool {
     // All locks: what is pushed meanwhile cannot get into a queue before what is taken here.
     let mut held: [Held<'_, Waiting>; SHARDS] = core::array::from_fn(|at| ALL[at].waiting.lock());
-    let (taken, is_complete) = slots::take(&[WORD], Reach::Interrupts);
+    let (taken, is_complete) = slots::take(&[WORD], Reach::Interrupts, slots::ALL);
     for (_, cursor) in taken {
         let number = shard_of(cursor);
         ALL[number].seal_taken(&mut held[number], cursor, CALL_BYTES);

@@ -381,7 +381,7 @@ fn seal_slots(id: CacheId, reach: Reach) -> bool {
     }
     let [freed, _] = id.hardened_words();
     let _section = sheaves_rcu::read();
-    let (taken, is_complete) = slots::take(&[freed], reach);
+    let (taken, is_complete) = slots::take(&[freed], reach, slots::ALL);
     taken.for_each(|(_, cursor)| seal(id, cursor));
     is_complete
 }
