@@ -93,7 +93,7 @@ fn choose() -> (Facts, Access) {
 /// The fast path gets an area of this project whose slot number is always -1, so that it fails.
 fn portable() -> (Facts, Access) {
     let (mode, slot_kind) = (Mode::Portable, SlotKind::Virtual);
-    let facts = Facts { mode, slot_kind, slots: 0, libc_registered: false, fence: false };
+    let facts = Facts { mode, slot_kind, slots: 0, fence: false };
     (facts, access_at(own_area_offset(), tls::NO_SLOT_OFFSET))
 }
 
@@ -111,8 +111,7 @@ fn with_rseq() -> Option<(Facts, Access)> {
 
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 fn with_rseq() -> Option<(Facts, Access)> {
-    let libc_area = tls::libc_rseq_offset();
-    let area = match libc_area {
+    let area = match tls::libc_rseq_offset() {
         Some(offset) => offset,
         None => crate::slots::register_own_area().then(own_area_offset)?,
     };
@@ -122,8 +121,7 @@ fn with_rseq() -> Option<(Facts, Access)> {
         SlotKind::MmCid => rseq::MM_CID_OFFSET,
         _ => rseq::CPU_ID_OFFSET,
     };
-    let libc_registered = libc_area.is_some();
-    let facts = Facts { mode: Mode::Rseq, slot_kind, slots: 0, libc_registered, fence };
+    let facts = Facts { mode: Mode::Rseq, slot_kind, slots: 0, fence };
     Some((facts, access_at(area, slot_offset)))
 }
 

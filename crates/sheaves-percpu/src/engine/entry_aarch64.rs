@@ -1,16 +1,11 @@
 //! `pop` and `push` as bodies of whole functions, for callers that use a C symbol.
 //!
-//! See `entry_x86_64.rs` for why they exist and how they differ from the inlined forms. They change
-//! registers 9 to 15 only, which the procedure call standard lets a function change, and keep the
-//! argument, in register 0, until the commit. A conditional branch reaches less far than a slow
-//! path may be, so each leaves by a branch of its own at label 7.
+//! `entry_x86_64.rs` says why they exist, how they differ from the inlined forms, and what their
+//! parameters are. Here they change registers 9 to 15 only, which the procedure call standard lets
+//! a function change, and keep the argument, in register 0, until the commit. A conditional branch
+//! reaches less far than a slow path may be, so each leaves by a branch of its own at label 7.
 
-/// The body of a naked `extern "C" fn(usize) -> *mut u8`: pops an object from the word that a table
-/// gives for a size.
-///
-/// - `table`: static array of `u16`: the word's offset for each size, in units of 16 bytes, rounded
-///   up. It covers the sizes below `fast_bytes_end` of [`Table`](crate::table::Table).
-/// - `slow`: `extern "C"` function of the same type, for everything else.
+/// Pops an object from the word that a table gives for a size.
 ///
 /// The limit is read by an Acquire load: a thread that finds it raised also finds all else that the
 /// start has written.
@@ -54,15 +49,7 @@ macro_rules! pop_by_size {
     };
 }
 
-/// The body of a naked `extern "C" fn(*mut u8)`: pushes an object to the word that an owner map
-/// gives for its address.
-///
-/// The map covers `limit_bytes` from the address `window` on, which are fields of
-/// [`Table`](crate::table::Table). It starts at the window and has a `u16` per 64 KiB: the offset
-/// of the word. Where nothing may be pushed, it is the offset of a word that is always vacant.
-///
-/// `slow`: `extern "C"` function of the same type, for everything else, including every address
-/// that is not a multiple of 16.
+/// Pushes an object to the word that an owner map gives for its address.
 ///
 /// The fields are read by plain loads: an object reached the caller by a path that is ordered after
 /// the start, and after its entry of the map.

@@ -16,7 +16,6 @@
 //! ones. With rseq the kernel's scheduling orders them; in the portable engine the exchange of the
 //! word does.
 
-mod access;
 #[cfg_attr(target_arch = "aarch64", path = "entry_aarch64.rs")]
 #[cfg_attr(target_arch = "x86_64", path = "entry_x86_64.rs")]
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
@@ -39,8 +38,7 @@ pub(crate) use mode::publish;
 pub(crate) use portable::{check_in_of_others, cursor_of, take as take_portable};
 pub(crate) use rows_slow::current_row;
 
-pub use access::Access;
-pub use mode::{Facts, Mode, SlotKind, facts, mode};
+pub use mode::{Access, Facts, Mode, SlotKind, facts, mode};
 pub use rseq::{pop, push};
 
 use core::sync::atomic::Ordering;

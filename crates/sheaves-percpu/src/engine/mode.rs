@@ -1,9 +1,47 @@
-//! Which engine runs, and on which slots: written once, at the start.
+//! Which engine runs, on which slots, and where threads find theirs: written once, at the start.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use super::access::{self, Access};
 use crate::rows;
+use crate::table::TABLE;
+
+/// Offsets of a thread's `rseq_cs` and slot number (`cpu_id` or `mm_cid`) from its thread pointer.
+///
+/// They are the same in all threads and constant after the start: keep a copy where transactions
+/// are frequent.
+///
+/// # Invariants
+/// The engine has started, and both offsets are in an area that every thread has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Access {
+    pub(crate) rseq_cs: isize,
+    pub(crate) slot: isize,
+}
+
+impl Access {
+    /// True once the engine has started.
+    #[inline]
+    pub(crate) fn is_started() -> bool {
+        // Acquire pairs with the Release in `publish`: the other field is set, too.
+        TABLE.rseq_cs.load(Ordering::Acquire) != 0
+    }
+
+    /// The access, without a test whether the engine has started.
+    ///
+    /// # Safety
+    /// The engine's start happened before this call. The caller knows it because it has an object
+    /// or a cache, or has read a limit that was raised after the start.
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn of_started() -> Access {
+        // INVARIANT: the caller guarantees the start.
+        Access {
+            // Relaxed, both: constant after the start, which happened before, see the contract.
+            rseq_cs: TABLE.rseq_cs.load(Ordering::Relaxed),
+            slot: TABLE.slot.load(Ordering::Relaxed),
+        }
+    }
+}
 
 /// The engine that runs transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,17 +75,14 @@ pub struct Facts {
     pub slot_kind: SlotKind,
     /// Number of slots.
     pub slots: usize,
-    /// libc registered the area (rseq engine).
-    pub libc_registered: bool,
     /// Slots can be drained from outside with `membarrier`.
     pub fence: bool,
 }
 
 /// What the start found: in the lowest two bits the [`SlotKind`], which implies the engine; then
-/// two flags. 0 before the start.
+/// whether there is a fence. 0 before the start.
 static STATE: AtomicU32 = AtomicU32::new(0);
-const LIBC_REGISTERED: u32 = 1 << 2;
-const FENCE: u32 = 1 << 3;
+const FENCE: u32 = 1 << 2;
 
 fn mode_of(state: u32) -> Mode {
     match state & 3 {
@@ -79,16 +114,17 @@ pub fn facts() -> Facts {
             _ => SlotKind::Virtual,
         },
         slots: rows::slot_count(),
-        libc_registered: state & LIBC_REGISTERED != 0,
         fence: state & FENCE != 0,
     }
 }
 
 /// Publishes the choice of the start, as its last step.
 pub(crate) fn publish(facts: &Facts, access: Access) {
-    let flag = |is_set, flag| if is_set { flag } else { 0 };
-    let flags = flag(facts.libc_registered, LIBC_REGISTERED) | flag(facts.fence, FENCE);
-    access::publish(access);
+    // Relaxed: published by the Release below.
+    TABLE.slot.store(access.slot, Ordering::Relaxed);
+    // Release pairs with the Acquire in `is_started`.
+    TABLE.rseq_cs.store(access.rseq_cs, Ordering::Release);
+    let fence = if facts.fence { FENCE } else { 0 };
     // Release pairs with the Acquire in `mode` and `facts`.
-    STATE.store(facts.slot_kind as u32 | flags, Ordering::Release);
+    STATE.store(facts.slot_kind as u32 | fence, Ordering::Release);
 }

@@ -1,7 +1,7 @@
 //! Without an rseq engine every inlined transaction on a word of a block fails. A port to another
 //! architecture replaces this file, see `docs/porting.md`.
 
-use super::access::Access;
+use super::mode::Access;
 use crate::sheaf::Cursor;
 use crate::word::Word;
 

@@ -3,7 +3,7 @@
 
 use core::sync::atomic::AtomicUsize;
 
-use super::access::Access;
+use super::mode::Access;
 use super::rows::{Outcome, PackedWord};
 use crate::word::RowWord;
 

@@ -13,8 +13,7 @@
 //! A guard stops additions from outside: set the guard, fence, read the words. The portable engine
 //! has nothing to fence, so there the words themselves are closed, too.
 
-use super::access::Access;
-use super::mode::{Mode, mode};
+use super::mode::{Access, Mode, mode};
 use crate::rows::ROW_BYTES_MAX;
 use crate::word::RowWord;
 
@@ -70,10 +69,9 @@ impl PackedWord {
         // SAFETY: the engine has started.
         let access = unsafe { Access::of_started() };
         let slot = u64::from(i32::try_from(access.slot).ok()?.cast_unsigned());
-        let packed = PackedWord(PackedWord::FLAG | (word.offset() as u64) << 32 | slot);
         // INVARIANT: the access is valid, and this has the same offsets.
-        let rseq_cs = packed.area() + sheaves_sys::rseq::RSEQ_CS_OFFSET.cast_signed();
-        (rseq_cs == access.rseq_cs).then_some(packed)
+        let packed = PackedWord(PackedWord::FLAG | (word.offset() as u64) << 32 | slot);
+        (packed.access() == access).then_some(packed)
     }
 
     /// The packed word of a number; `None` where the number is something else.
@@ -95,14 +93,22 @@ impl PackedWord {
         self.flagged_offset() & (PackedWord::FLAG_BYTES - 1)
     }
 
+    /// The offset of the slot number from the thread pointer.
     #[inline(always)]
     pub(super) fn slot(self) -> isize {
         (self.0 as u32).cast_signed() as isize
     }
 
+    /// The offset of the rseq area from the thread pointer.
     #[inline(always)]
     pub(super) fn area(self) -> isize {
         self.slot() & -PackedWord::AREA_BYTES
+    }
+
+    #[inline(always)]
+    pub(super) fn access(self) -> Access {
+        let rseq_cs = self.area() + sheaves_sys::rseq::RSEQ_CS_OFFSET.cast_signed();
+        Access { rseq_cs, slot: self.slot() }
     }
 
     #[inline(always)]

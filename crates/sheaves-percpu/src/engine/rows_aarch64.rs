@@ -8,21 +8,16 @@
 use core::arch::asm;
 use core::sync::atomic::AtomicUsize;
 
-use sheaves_sys::rseq::RSEQ_CS_OFFSET;
-
-use super::access::Access;
+use super::mode::Access;
 use super::rows::{BITS_MAX, Outcome, PackedWord};
 use crate::table;
 use crate::word::RowWord;
 use crate::{rseq_arm, rseq_descriptor};
 
-/// A critical section. `$body` runs with the word's address in `{word}` and ends with the only
+/// A critical section. `$body` runs with the row's address in `{word}` and ends with the only
 /// committing store.
 macro_rules! section {
-    (
-        [$($body:expr),+ $(,)?],
-        rseq_cs = $rseq_cs:expr, slot = $slot:expr, offset = $offset:expr, $($operands:tt)*
-    ) => {
+    ($access:ident, $word:ident, $body:literal, $($operands:tt)*) => {
         asm!(
             rseq_descriptor!(),
             "mrs {thread}, tpidr_el0",
@@ -31,15 +26,16 @@ macro_rules! section {
             "ldr {word}, [{table}, {word}, lsl #3]",
             "cmp {word}, {bootstrap}",
             "b.eq {no_block}",
-            $($body,)+
+            $body,
             "5:",
             thread = out(reg) _,
-            rseq_cs = in(reg) $rseq_cs,
-            slot = in(reg) $slot,
+            rseq_cs = in(reg) $access.rseq_cs,
+            slot = in(reg) $access.slot,
             table = in(reg) table::table(),
             bootstrap = in(reg) table::bootstrap(),
-            offset = in(reg) $offset,
+            offset = in(reg) $word.offset(),
             word = out(reg) _,
+            value = out(reg) _,
             no_block = label { return Outcome::NoBlock },
             $($operands)*
             options(nostack),
@@ -54,15 +50,11 @@ pub fn add(access: Access, word: RowWord, amount: usize) -> Outcome {
     // invariants, `word` is a word in every row, here and below.
     unsafe {
         section!(
-            [
-                "ldr {value}, [{word}, {offset}]",
-                "add {value}, {value}, {amount}",
-                "str {value}, [{word}, {offset}]",
-            ],
-            rseq_cs = access.rseq_cs,
-            slot = access.slot,
-            offset = word.offset(),
-            value = out(reg) _,
+            access,
+            word,
+            "ldr {value}, [{word}, {offset}]
+            add {value}, {value}, {amount}
+            str {value}, [{word}, {offset}]",
             amount = in(reg) amount,
         );
     }
@@ -80,23 +72,20 @@ pub fn add_const<const AMOUNT: i32>(access: Access, word: RowWord) -> Outcome {
 #[inline(always)]
 pub fn add_bounded<const BITS: u32>(word: PackedWord, amount: usize) -> Outcome {
     const { assert!(BITS <= BITS_MAX) };
+    let access = word.access();
     // SAFETY: the critical section keeps the rules. It leaves before the commit if the sum is out
     // of bounds, that is, if it differs from its lowest BITS + 1 bits with their sign extended. By
     // the word's invariants both fields are in one area.
     unsafe {
         section!(
-            [
-                "ldr {value}, [{word}, {offset}]",
-                "add {value}, {value}, {amount}",
-                "sbfx {low}, {value}, #0, #{bits}",
-                "cmp {low}, {value}",
-                "b.ne {declined}",
-                "str {value}, [{word}, {offset}]",
-            ],
-            rseq_cs = word.area() + RSEQ_CS_OFFSET.cast_signed(),
-            slot = word.slot(),
-            offset = word.offset(),
-            value = out(reg) _,
+            access,
+            word,
+            "ldr {value}, [{word}, {offset}]
+            add {value}, {value}, {amount}
+            sbfx {low}, {value}, #0, #{bits}
+            cmp {low}, {value}
+            b.ne {declined}
+            str {value}, [{word}, {offset}]",
             low = out(reg) _,
             bits = const BITS + 1,
             declined = label { return Outcome::Declined },
@@ -128,19 +117,15 @@ pub fn add_guarded<const AMOUNT: i32>(
     // 0. The guard is borrowed, so it stays valid.
     unsafe {
         section!(
-            [
-                "eor {value}, {word}, {word}",
-                "add {value}, {value}, {guard}",
-                "ldar {value}, [{value}]",
-                "cbnz {value}, {declined}",
-                "ldr {value}, [{word}, {offset}]",
-                "add {value}, {value}, {amount}",
-                "str {value}, [{word}, {offset}]",
-            ],
-            rseq_cs = access.rseq_cs,
-            slot = access.slot,
-            offset = word.offset(),
-            value = out(reg) _,
+            access,
+            word,
+            "eor {value}, {word}, {word}
+            add {value}, {value}, {guard}
+            ldar {value}, [{value}]
+            cbnz {value}, {declined}
+            ldr {value}, [{word}, {offset}]
+            add {value}, {value}, {amount}
+            str {value}, [{word}, {offset}]",
             guard = in(reg) guard.as_ptr(),
             amount = in(reg) AMOUNT as usize,
             declined = label { return Outcome::Declined },
@@ -157,17 +142,13 @@ pub fn cmp_store(access: Access, word: RowWord, expected: usize, new: usize) -> 
     // another value.
     unsafe {
         section!(
-            [
-                "add {word}, {word}, {offset}",
-                "ldar {value}, [{word}]",
-                "cmp {value}, {expected}",
-                "b.ne {declined}",
-                "stlr {new}, [{word}]",
-            ],
-            rseq_cs = access.rseq_cs,
-            slot = access.slot,
-            offset = word.offset(),
-            value = out(reg) _,
+            access,
+            word,
+            "add {word}, {word}, {offset}
+            ldar {value}, [{word}]
+            cmp {value}, {expected}
+            b.ne {declined}
+            stlr {new}, [{word}]",
             expected = in(reg) expected,
             new = in(reg) new,
             declined = label { return Outcome::Declined },

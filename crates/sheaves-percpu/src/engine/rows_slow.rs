@@ -2,8 +2,7 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use super::access::Access;
-use super::mode::{Mode, mode};
+use super::mode::{Access, Mode, mode};
 use super::rows::{self, CLOSED, Outcome, PackedWord};
 use crate::table;
 use crate::word::RowWord;

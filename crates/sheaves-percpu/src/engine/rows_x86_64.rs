@@ -10,7 +10,7 @@ use core::sync::atomic::AtomicUsize;
 
 use sheaves_sys::rseq::RSEQ_CS_OFFSET;
 
-use super::access::Access;
+use super::mode::Access;
 use super::rows::{BITS_MAX, Outcome, PackedWord};
 use crate::table;
 use crate::word::RowWord;
@@ -20,7 +20,7 @@ use crate::{rseq_arm, rseq_descriptor};
 /// with the word's address in `{word}` and ends with the only committing store. `section` in
 /// `rseq_x86_64.rs` says why the address is in one register.
 macro_rules! section_at {
-    ($rseq_cs:literal, [$($body:expr),+ $(,)?], $($operands:tt)*) => {
+    ($rseq_cs:literal, $body:literal, $($operands:tt)*) => {
         asm!(
             rseq_descriptor!(),
             "2:",
@@ -29,7 +29,7 @@ macro_rules! section_at {
             "cmp {word}, {bootstrap}",
             "je {no_block}",
             "add {word}, {offset}",
-            $($body,)+
+            $body,
             "5:",
             table = in(reg) table::table(),
             bootstrap = in(reg) table::bootstrap(),
@@ -43,10 +43,10 @@ macro_rules! section_at {
 
 /// A critical section with an [`Access`] and a [`RowWord`].
 macro_rules! section {
-    ($access:ident, $word:ident, [$($body:expr),+ $(,)?], $($operands:tt)*) => {
+    ($access:ident, $word:ident, $body:literal, $($operands:tt)*) => {
         section_at!(
             "{rseq_cs}",
-            [$($body),+],
+            $body,
             rseq_cs = in(reg) $access.rseq_cs,
             slot = in(reg) $access.slot,
             offset = in(reg) $word.offset(),
@@ -62,14 +62,12 @@ macro_rules! section_bounded {
     ($word:ident, $bits:ident, $($amount:tt)*) => {
         section_at!(
             "{area} + {rseq_cs}",
-            [
-                "mov {value}, qword ptr [{word} - 0x80000000]",
-                "add {value}, {amount}",
-                "lea {above}, [{value} + {limit}]",
-                "shr {above}, {bits}",
-                "jnz {declined}",
-                "mov qword ptr [{word} - 0x80000000], {value}",
-            ],
+            "mov {value}, qword ptr [{word} - 0x80000000]
+            add {value}, {amount}
+            lea {above}, [{value} + {limit}]
+            shr {above}, {bits}
+            jnz {declined}
+            mov qword ptr [{word} - 0x80000000], {value}",
             area = in(reg) $word.area(),
             rseq_cs = const RSEQ_CS_OFFSET,
             slot = in(reg) $word.slot(),
@@ -92,12 +90,7 @@ pub fn add(access: Access, word: RowWord, amount: usize) -> Outcome {
     // SAFETY: the critical section keeps the rules; its only addition is the commit. By its
     // invariants, `word` is a word in every row, here and below.
     unsafe {
-        section!(
-            access,
-            word,
-            ["add qword ptr [{word}], {amount}"],
-            amount = in(reg) amount,
-        );
+        section!(access, word, "add qword ptr [{word}], {amount}", amount = in(reg) amount,);
     }
     Outcome::Done
 }
@@ -108,12 +101,7 @@ pub fn add(access: Access, word: RowWord, amount: usize) -> Outcome {
 pub fn add_const<const AMOUNT: i32>(access: Access, word: RowWord) -> Outcome {
     // SAFETY: as in `add`.
     unsafe {
-        section!(
-            access,
-            word,
-            ["add qword ptr [{word}], {amount}"],
-            amount = const AMOUNT,
-        );
+        section!(access, word, "add qword ptr [{word}], {amount}", amount = const AMOUNT,);
     }
     Outcome::Done
 }
@@ -151,11 +139,9 @@ pub fn add_guarded<const AMOUNT: i32>(
         section!(
             access,
             word,
-            [
-                "cmp qword ptr [{guard}], 0",
-                "jne {declined}",
-                "add qword ptr [{word}], {amount}",
-            ],
+            "cmp qword ptr [{guard}], 0
+            jne {declined}
+            add qword ptr [{word}], {amount}",
             guard = in(reg) guard.as_ptr(),
             amount = const AMOUNT,
             declined = label { return Outcome::Declined },
@@ -173,11 +159,9 @@ pub fn cmp_store(access: Access, word: RowWord, expected: usize, new: usize) -> 
         section!(
             access,
             word,
-            [
-                "cmp qword ptr [{word}], {expected}",
-                "jne {declined}",
-                "mov qword ptr [{word}], {new}",
-            ],
+            "cmp qword ptr [{word}], {expected}
+            jne {declined}
+            mov qword ptr [{word}], {new}",
             expected = in(reg) expected,
             new = in(reg) new,
             declined = label { return Outcome::Declined },

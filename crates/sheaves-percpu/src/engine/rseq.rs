@@ -28,7 +28,7 @@
 #[cfg_attr(target_arch = "x86_64", path = "rseq_x86_64.rs")]
 mod code;
 
-use super::access::Access;
+use super::mode::Access;
 use crate::sheaf::{Cursor, Sheaf, object_in};
 use crate::word::Word;
 

@@ -18,52 +18,37 @@
 
 use core::arch::asm;
 
-use crate::engine::access::Access;
+use crate::engine::mode::Access;
 
-/// A critical section on a word, by the name of its function in `rseq.rs`. `$body` runs with the
-/// word's address in `{word}` and ends with the only committing store; it leaves early by a jump to
-/// label 5.
+/// What a critical section does after it has found the word: `$name` is its function in `rseq.rs`.
+/// It ends with the only committing store, and leaves early by a jump to label 5.
+macro_rules! body {
+    (pop) => {
+        "ldr {cursor}, [{word}]
+        ldr {scratch}, [{cursor}]
+        tbnz {scratch}, #0, 5f
+        sub {cursor}, {cursor}, #8
+        str {cursor}, [{word}]"
+    };
+    (push) => {
+        "ldr {cursor}, [{word}]
+        add {cursor}, {cursor}, #8
+        tst {cursor}, #1023
+        b.eq 5f
+        str {object}, [{cursor}]
+        str {cursor}, [{word}]"
+    };
+    (cmp_store) => {
+        "ldar {cursor}, [{word}]
+        cmp {cursor}, {expected}
+        b.ne 5f
+        stlr {new}, [{word}]"
+    };
+}
+
+/// A critical section on a word: finds it, then runs a [`body`] with its address in `{word}`.
 macro_rules! section {
-    (pop, $access:ident, $($operands:tt)*) => {
-        code::section!(
-            @ $access,
-            [
-                "ldr {cursor}, [{word}]",
-                "ldr {scratch}, [{cursor}]",
-                "tbnz {scratch}, #0, 5f",
-                "sub {cursor}, {cursor}, #8",
-                "str {cursor}, [{word}]",
-            ],
-            $($operands)*
-        )
-    };
-    (push, $access:ident, $($operands:tt)*) => {
-        code::section!(
-            @ $access,
-            [
-                "ldr {cursor}, [{word}]",
-                "add {cursor}, {cursor}, #8",
-                "tst {cursor}, #1023",
-                "b.eq 5f",
-                "str {object}, [{cursor}]",
-                "str {cursor}, [{word}]",
-            ],
-            $($operands)*
-        )
-    };
-    (cmp_store, $access:ident, $($operands:tt)*) => {
-        code::section!(
-            @ $access,
-            [
-                "ldar {cursor}, [{word}]",
-                "cmp {cursor}, {expected}",
-                "b.ne 5f",
-                "stlr {new}, [{word}]",
-            ],
-            $($operands)*
-        )
-    };
-    (@ $access:ident, [$($body:literal),+ $(,)?], $($operands:tt)*) => {
+    ($name:ident, $access:ident, $($operands:tt)*) => {
         ::core::arch::asm!(
             $crate::rseq_descriptor!(),
             "mrs {thread}, tpidr_el0",
@@ -76,7 +61,7 @@ macro_rules! section {
             ),
             "ldr {word}, [{table}, {cursor}, lsl #3]",
             "add {word}, {word}, {offset}",
-            $($body,)+
+            code::body!($name),
             "5:",
             thread = out(reg) _,
             rseq_cs = in(reg) $access.rseq_cs,
@@ -89,7 +74,7 @@ macro_rules! section {
     };
 }
 
-pub(super) use section;
+pub(super) use {body, section};
 
 /// The calling thread's slot number at this moment; negative when the thread is not registered.
 pub(crate) fn slot(access: Access) -> i32 {

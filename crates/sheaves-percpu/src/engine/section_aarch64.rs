@@ -23,28 +23,10 @@ macro_rules! rseq_arm {
         $slot:literal = $slot_offset:literal
     ) => {
         concat!(
-            "adrp ",
-            $address,
-            ", 3b\n",
-            "add ",
-            $address,
-            ", ",
-            $address,
-            ", :lo12:3b\n",
-            "str ",
-            $address,
-            ", [",
-            $thread,
-            ", ",
-            $rseq_cs,
-            "]\n",
-            "4: ldrsw ",
-            $slot,
-            ", [",
-            $thread,
-            ", ",
-            $slot_offset,
-            "]"
+            concat!("adrp ", $address, ", 3b\n"),
+            concat!("add ", $address, ", ", $address, ", :lo12:3b\n"),
+            concat!("str ", $address, ", [", $thread, ", ", $rseq_cs, "]\n"),
+            concat!("4: ldrsw ", $slot, ", [", $thread, ", ", $slot_offset, "]"),
         )
     };
 }

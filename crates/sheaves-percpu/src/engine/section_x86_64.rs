@@ -19,19 +19,9 @@ macro_rules! rseq_abort {
 macro_rules! rseq_arm {
     ($address:literal, rseq_cs = $rseq_cs:literal, $slot:literal = $slot_offset:literal) => {
         concat!(
-            "lea ",
-            $address,
-            ", [rip + 3b]\n",
-            "mov qword ptr fs:[",
-            $rseq_cs,
-            "], ",
-            $address,
-            "\n",
-            "4: movsxd ",
-            $slot,
-            ", dword ptr fs:[",
-            $slot_offset,
-            "]"
+            concat!("lea ", $address, ", [rip + 3b]\n"),
+            concat!("mov qword ptr fs:[", $rseq_cs, "], ", $address, "\n"),
+            concat!("4: movsxd ", $slot, ", dword ptr fs:[", $slot_offset, "]"),
         )
     };
 }

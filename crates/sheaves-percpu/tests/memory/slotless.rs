@@ -23,7 +23,7 @@ fn without_slot(body: impl Fn() + Sync) -> bool {
 fn behind(program: &[libc::sock_filter], body: impl Fn() + Sync) -> bool {
     assert_eq!(attach(), Attached::Yes);
     let facts = facts();
-    if facts.mode != Mode::Rseq || facts.libc_registered {
+    if facts.mode != Mode::Rseq || sheaves_sys::tls::libc_rseq_offset().is_some() {
         return false;
     }
     let body = &body;

@@ -127,7 +127,8 @@ fn describe(facts: &Facts) -> String {
         SlotKind::CpuId => "cpu",
         SlotKind::Virtual => "virtual",
     };
-    let libc = if facts.libc_registered { "libc" } else { "own" };
+    let is_libcs = facts.mode == Mode::Rseq && sheaves_sys::tls::libc_rseq_offset().is_some();
+    let libc = if is_libcs { "libc" } else { "own" };
     let fence = if facts.fence { "fence" } else { "no-fence" };
     format!("{mode} {kind} {libc} {fence} slots={}", facts.slots)
 }
