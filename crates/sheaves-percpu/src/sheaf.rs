@@ -129,21 +129,6 @@ impl Sheaf {
         self.set_owner_bits(number << LINK_SHIFT);
     }
 
-    /// The sheaf whose address, divided by [`Sheaf::BYTES`], is the link.
-    pub(crate) fn next(self) -> Option<Sheaf> {
-        let number = self.link();
-        (number != 0).then_some(Sheaf(number * Sheaf::BYTES))
-    }
-
-    /// Stores a sheaf's address, divided by [`Sheaf::BYTES`], as the link.
-    ///
-    /// # Safety
-    /// The caller owns this sheaf.
-    pub(crate) unsafe fn set_next(self, next: Option<Sheaf>) {
-        // SAFETY: the same contract.
-        unsafe { self.set_link(next.map_or(0, |next| next.0 / Sheaf::BYTES)) };
-    }
-
     /// Makes this an empty sheaf for `objects` objects and returns its cursor, on the sentinel.
     ///
     /// # Safety
@@ -327,7 +312,8 @@ pub(crate) fn object_in(entry: usize) -> Option<usize> {
     (entry & 1 == 0).then_some(entry)
 }
 
-/// Sheaves that a drain has taken, linked by their entries 0. The owner of this list owns them.
+/// A list of sheaves, as those that a drain has taken, which are linked by their entries 0. The
+/// link is a sheaf's address, divided by [`Sheaf::BYTES`]. The owner of this list owns the sheaves.
 #[derive(Debug)]
 #[must_use]
 pub struct Taken {
@@ -358,9 +344,10 @@ impl Iterator for Taken {
 
     fn next(&mut self) -> Option<(usize, Cursor)> {
         let sheaf = self.first?;
-        self.first = sheaf.next();
         // Relaxed: the list owns the sheaf.
         let entry = sheaf.entry_0().load(Ordering::Relaxed);
+        let next = entry >> LINK_SHIFT;
+        self.first = (next != 0).then_some(Sheaf(next * Sheaf::BYTES));
         let word = entry >> WORD_SHIFT & (DRAINED_WORDS_MAX - 1);
         Some((word, sheaf.cursor(entry >> CURSOR_SHIFT & (Sheaf::ENTRIES - 1))))
     }

@@ -5,16 +5,41 @@
 
 use crate::dynamic::backing::Backing;
 use crate::dynamic::chunk::mask;
+use crate::dynamic::config::Error;
 use crate::dynamic::config::{Config, Geometry, Request};
-use crate::dynamic::error::Error;
 use crate::dynamic::hints::Run;
 use crate::dynamic::lists::{FULL, Lists, NONE, is_small, list_of};
 use crate::dynamic::records::Records;
-use crate::dynamic::statistics::Statistics;
 
 /// After this many chunks of one list that do not fit, a request continues with the next list, and
 /// these chunks move to their list's tail.
 const UNFIT_MAX: u32 = 8;
+
+/// The state of an allocator. Pages are those of one slot.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// Bytes of metadata for one chunk.
+    pub metadata_bytes_per_chunk: usize,
+    /// Number of allocations so far.
+    pub allocations: u64,
+    /// Number of frees so far.
+    pub frees: u64,
+    /// Number of chunks at this moment.
+    pub chunks: u64,
+    /// Populated pages, including those of the hidden head.
+    pub populated_pages: u64,
+    /// Populated pages without an object.
+    pub empty_pages: u64,
+}
+
+impl Statistics {
+    /// Number of objects at this moment.
+    #[must_use]
+    pub fn objects(&self) -> u64 {
+        self.allocations - self.frees
+    }
+}
 
 /// An allocator of offsets that are valid in every slot.
 ///
@@ -66,7 +91,7 @@ impl<B: Backing> Allocator<B> {
     pub(super) fn find(&mut self, request: Request) -> Option<(u32, Run)> {
         let whole = request.bits == self.geometry.bits;
         let first = if whole { self.lists.free() } else { list_of(request.bits) };
-        let mut lists = self.lists.searched_from(first);
+        let mut lists = self.lists.occupied & u64::MAX << first;
         while lists != 0 {
             let found = self.find_in_list(lists.trailing_zeros(), request);
             if found.is_some() {
@@ -149,7 +174,7 @@ impl<B: Backing> Allocator<B> {
             self.balance_wanted |= self.has_two_free();
             return;
         }
-        if self.records.header(chunk).list != self.lists.sidelined() {
+        if self.records.header(chunk).list != self.lists.sidelined {
             self.update_list(chunk);
         }
         self.balance_wanted |= self.should_depopulate(chunk);

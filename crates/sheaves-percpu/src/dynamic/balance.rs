@@ -15,39 +15,40 @@ impl<B: Backing> Allocator<B> {
     /// object except one, and depopulates the pages of chunks with many empty ones. Calls the
     /// backing once for each chunk and each range of pages that it returns.
     pub fn balance(&mut self) {
-        self.balance_wanted = false;
-        let first_free = self.lists.head(self.lists.free());
-        let mut from = 0;
-        while let Some(chunk) = self.records.next_live(from) {
-            if self.is_free(chunk) {
-                if chunk != first_free {
-                    self.destroy(chunk);
+        let kept = self.lists.head(self.lists.free());
+        self.visit_chunks(|this, chunk| {
+            if this.is_free(chunk) {
+                if chunk != kept {
+                    this.destroy(chunk);
                 }
-            } else if self.should_depopulate(chunk) {
-                self.depopulate_empty(chunk);
-                let sidelined = self.lists.sidelined();
-                self.lists.remove(&mut self.records, chunk);
-                self.lists.add(&mut self.records, chunk, sidelined, false);
+            } else if this.should_depopulate(chunk) {
+                this.depopulate_empty(chunk);
+                let sidelined = this.lists.sidelined;
+                this.lists.remove(&mut this.records, chunk);
+                this.lists.add(&mut this.records, chunk, sidelined, false);
             }
-            from = chunk + 1;
-        }
+        });
     }
 
     /// Returns everything without an object, even what [`Allocator::balance`] keeps for later
-    /// requests. The result is the number of pages.
-    pub fn trim(&mut self) -> usize {
+    /// requests.
+    pub fn trim(&mut self) {
+        self.visit_chunks(|this, chunk| {
+            if this.is_free(chunk) {
+                this.destroy(chunk);
+            } else {
+                this.depopulate_empty(chunk);
+            }
+        });
+    }
+
+    fn visit_chunks(&mut self, visit: impl Fn(&mut Self, u32)) {
         self.balance_wanted = false;
-        let before = self.statistics.populated_pages;
         let mut from = 0;
         while let Some(chunk) = self.records.next_live(from) {
-            if self.is_free(chunk) {
-                self.destroy(chunk);
-            } else {
-                self.depopulate_empty(chunk);
-            }
+            visit(self, chunk);
             from = chunk + 1;
         }
-        (before - self.statistics.populated_pages) as usize
     }
 
     pub(super) fn has_two_free(&self) -> bool {

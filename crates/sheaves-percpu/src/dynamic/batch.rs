@@ -6,8 +6,8 @@
 use crate::dynamic::allocator::Allocator;
 use crate::dynamic::backing::Backing;
 use crate::dynamic::bits;
+use crate::dynamic::config::{Error, FreeError};
 use crate::dynamic::config::{GRAIN_BYTES, Request, bytes_of};
-use crate::dynamic::error::{Error, FreeError};
 use crate::dynamic::hints::Run;
 
 impl<B: Backing> Allocator<B> {

@@ -165,20 +165,9 @@ pub fn clear_range(map: &mut [u64], start: u32, end: u32) {
 /// Sets bits `start` and `end` and clears those between them; `start` is below `end`.
 #[inline]
 pub fn mark_ends(map: &mut [u64], start: u32, end: u32) {
-    let (first, last) = ((start / WORD_BITS) as usize, (end / WORD_BITS) as usize);
-    let (begin, stop) = (1 << (start % WORD_BITS), 1 << (end % WORD_BITS));
-    // Bits from the start on, and bits before the end.
-    let (from, before) = (u64::MAX << (start % WORD_BITS), stop - 1);
-    let Some(words) = map.get_mut(first..=last) else { return };
-    match words {
-        [] => {}
-        [only] => *only = *only & !(from & before) | begin | stop,
-        [head, middle @ .., tail] => {
-            *head = *head & !from | begin;
-            middle.fill(0);
-            *tail = *tail & !before | stop;
-        }
-    }
+    clear_range(map, start, end);
+    set(map, start);
+    set(map, end);
 }
 
 /// Bits `low..=high` of a word, both below 64.

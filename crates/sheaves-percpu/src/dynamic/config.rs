@@ -1,6 +1,7 @@
-//! Configuration and requests of the allocator, and the arithmetic between them.
+//! Configuration, requests and errors of the allocator, and the arithmetic between them.
 
-use crate::dynamic::error::Error;
+use core::fmt;
+
 use crate::dynamic::hints::{PAGE_BITS, Run};
 
 /// Granularity of offsets: one bit of the bitmaps.
@@ -32,8 +33,8 @@ pub struct Config {
 /// A valid size and alignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape {
-    size: usize,
-    align: usize,
+    pub(crate) size: usize,
+    pub(crate) align: usize,
 }
 
 impl Shape {
@@ -56,21 +57,6 @@ impl Shape {
     #[inline]
     pub(crate) const fn at_least(self, size: usize) -> Shape {
         Shape { size: if self.size < size { size } else { self.size }, align: self.align }
-    }
-
-    #[inline]
-    pub(crate) const fn size(self) -> usize {
-        self.size
-    }
-
-    #[inline]
-    pub(crate) const fn align(self) -> usize {
-        self.align
-    }
-
-    /// A shape that is valid by construction.
-    pub(crate) const fn of_class(size: usize, align: usize) -> Shape {
-        Shape { size, align }
     }
 }
 
@@ -105,6 +91,59 @@ impl Request {
         (end <= run.end).then_some(Run { start, end })
     }
 }
+
+/// Why an allocation was refused. Nothing changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The size was 0.
+    ZeroSize,
+    /// The size was above [`crate::dynamic::OBJECT_BYTES_MAX`].
+    TooLarge,
+    /// The alignment was not a power of two, or above [`crate::dynamic::ALIGN_MAX`].
+    BadAlignment,
+    /// The range reserved for each slot is exhausted.
+    Exhausted,
+    /// The system is out of memory or address space.
+    NoMemory,
+}
+
+/// Why an offset was not freed. Nothing has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FreeError {
+    /// The offset is in no chunk.
+    Foreign,
+    /// No object begins at the offset.
+    NotAnObject,
+    /// No object begins there now, but one began or ended there before: most likely this is a
+    /// double free.
+    AlreadyFree,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Error::ZeroSize => "the size is 0",
+            Error::TooLarge => "the size is above 32 KiB",
+            Error::BadAlignment => "the alignment is no power of two up to 4096",
+            Error::Exhausted => "the range reserved for each slot is exhausted",
+            Error::NoMemory => "out of memory",
+        })
+    }
+}
+
+impl fmt::Display for FreeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FreeError::Foreign => "the offset lies in no chunk",
+            FreeError::NotAnObject => "no object begins at the offset",
+            FreeError::AlreadyFree => "the object is free already",
+        })
+    }
+}
+
+impl core::error::Error for Error {}
+impl core::error::Error for FreeError {}
 
 /// Constants derived from a [`Config`].
 #[derive(Debug, Clone, Copy)]

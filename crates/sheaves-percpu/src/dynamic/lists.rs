@@ -38,7 +38,8 @@ pub(super) struct Lists {
     pub(super) ends: [Ends; LISTS_MAX],
     /// One bit for each list that is not empty.
     pub(super) occupied: u64,
-    sidelined: u32,
+    /// Number of the last list but one.
+    pub(super) sidelined: u32,
 }
 
 /// The list of chunks whose longest run has `bits` bits: at least 1, and fewer than a unit.
@@ -65,10 +66,6 @@ impl Lists {
         Lists { ends, occupied: 0, sidelined: list_of(unit_bits) + 1 }
     }
 
-    pub(super) fn sidelined(&self) -> u32 {
-        self.sidelined
-    }
-
     pub(super) fn free(&self) -> u32 {
         self.sidelined + 1
     }
@@ -76,12 +73,6 @@ impl Lists {
     #[inline(always)]
     pub(super) fn head(&self, list: u32) -> u32 {
         self.ends[list as usize].head
-    }
-
-    /// One bit for each list from `first` on that is not empty.
-    #[inline(always)]
-    pub(super) fn searched_from(&self, first: u32) -> u64 {
-        self.occupied & u64::MAX << first
     }
 
     /// Adds a chunk that is in no list to the head or the tail of one.

@@ -40,22 +40,18 @@ mod counters;
 #[cfg(not(any(test, feature = "counters")))]
 #[path = "uncounted.rs"]
 mod counters;
-mod error;
 mod hints;
 mod lists;
 mod records;
 mod refresh;
 mod search;
-mod statistics;
 #[cfg(test)]
 #[path = "../../tests/dynamic/mod.rs"]
 mod tests;
 
-pub use allocator::Allocator;
+pub use allocator::{Allocator, Statistics};
 pub use backing::Backing;
 pub(crate) use config::Shape;
-pub use config::{ALIGN_MAX, Config, OBJECT_BYTES_MAX, PAGE_BYTES};
+pub use config::{ALIGN_MAX, Config, Error, FreeError, OBJECT_BYTES_MAX, PAGE_BYTES};
 #[cfg(any(test, feature = "counters"))]
 pub use counters::Counters;
-pub use error::{Error, FreeError};
-pub use statistics::Statistics;

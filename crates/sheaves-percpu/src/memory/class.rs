@@ -53,11 +53,11 @@ impl Class {
     /// The class of a shape; constant for a constant shape.
     #[inline(always)]
     pub(crate) const fn of(shape: Shape) -> Option<Class> {
-        if shape.size() > BYTES_MAX {
+        if shape.size > BYTES_MAX {
             return None;
         }
-        let class = Class(CLASS_OF[shape.size().div_ceil(4)]);
-        if shape.align() <= class.align() { Some(class) } else { None }
+        let class = Class(CLASS_OF[shape.size.div_ceil(4)]);
+        if shape.align <= class.align() { Some(class) } else { None }
     }
 
     /// Class number `index`, below [`CLASSES`].
@@ -95,7 +95,7 @@ impl Class {
 
     /// The shape that a class requests from the allocator.
     pub(super) const fn shape(self) -> Shape {
-        Shape::of_class(self.size(), self.align())
+        Shape { size: self.size(), align: self.align() }
     }
 }
 

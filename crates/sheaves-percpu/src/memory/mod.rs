@@ -73,7 +73,7 @@ use state::{MEMORY, is_open};
 pub fn alloc(size: usize, align: usize) -> Result<Handle, Error> {
     let shape = Shape::new(size, align)?.at_least(handle_map::BYTES_MIN);
     let offset = objects::alloc(shape)?;
-    handle_map::set(offset, shape.size());
+    handle_map::set(offset, shape.size);
     Handle::new(offset, size, align).ok_or(Error::NoMemory)
 }
 
@@ -90,11 +90,11 @@ pub unsafe fn free(handle: Handle) -> Result<(), FreeError> {
     let (offset, size, align) = (handle.offset(), handle.size(), handle.align());
     let shape = Shape::new(size, align).map_err(|_| FreeError::Foreign)?;
     let shape = shape.at_least(handle_map::BYTES_MIN);
-    let end = offset + shape.size();
+    let end = offset + shape.size;
     if !is_open() || offset < BLOCK_BYTES || end > rows::committed_bytes() {
         return Err(FreeError::Foreign);
     }
-    if !handle_map::clear(offset, shape.size()) {
+    if !handle_map::clear(offset, shape.size) {
         return Err(FreeError::AlreadyFree);
     }
     // SAFETY: the object was allocated by handle, and clearing its byte makes this call the only

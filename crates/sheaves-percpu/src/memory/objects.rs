@@ -23,7 +23,7 @@ pub(crate) fn alloc(shape: Shape) -> Result<usize, Error> {
         },
         None => caches::alloc_uncached(shape)?,
     };
-    observer::allocated(offset, shape.size());
+    observer::allocated(offset, shape.size);
     Ok(offset)
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn alloc(shape: Shape) -> Result<usize, Error> {
 pub(crate) unsafe fn free(offset: usize, shape: Shape) {
     observer::will_free(offset);
     // SAFETY: the caller owns the object.
-    unsafe { zero(offset, shape.size()) };
+    unsafe { zero(offset, shape.size) };
     match Class::of(shape) {
         Some(class) => {
             // SAFETY: the object is zero, of this class, and owned by the caller, which gives it

@@ -12,7 +12,7 @@ use crate::dynamic::Counters;
 use crate::dynamic::{Allocator, Config, Error, Shape, Statistics as AllocatorStatistics};
 use crate::memory::backing::{Rows, UNIT_BYTES};
 use crate::memory::class::CLASSES;
-use crate::sheaf::Sheaf;
+use crate::sheaf::{Sheaf, Taken};
 use crate::word::{BLOCK_BYTES, Region};
 use crate::{rows, slots};
 
@@ -50,7 +50,7 @@ impl State {
 
     /// Allocates at least one object of a shape from the allocator; fills `offsets` from its start.
     pub(super) fn alloc(&mut self, shape: Shape, offsets: &mut [usize]) -> Result<usize, Error> {
-        tsan::unseen(|| self.start()?.alloc_many(shape.size(), shape.align(), offsets))
+        tsan::unseen(|| self.start()?.alloc_many(shape.size, shape.align, offsets))
     }
 
     /// Returns objects, which are zero in every row, to the allocator. Sorts the list.
@@ -89,33 +89,22 @@ fn make() -> Result<Allocator<Rows>, Error> {
 /// The sheaves that are in no slot.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    /// The first free sheaf that was in use before; the others follow by [`Sheaf::next`].
-    first: Option<Sheaf>,
+    /// The free sheaves that were in use before.
+    free: Taken,
     /// Addresses of the sheaves that were never used.
     fresh: Range<usize>,
 }
 
 impl Pool {
     pub(super) const fn new() -> Pool {
-        Pool { first: None, fresh: 0..0 }
+        Pool { free: Taken::new(), fresh: 0..0 }
     }
 
     /// A sheaf for the caller, with room for [`Sheaf::OBJECTS_MAX`]; `None` when memory is out.
     pub(super) fn take(&mut self) -> Option<Sheaf> {
-        let Some(sheaf) = self.first else { return self.make() };
-        self.first = sheaf.next();
-        Some(sheaf)
-    }
-
-    /// # Safety
-    /// The caller owns the sheaf, which is from [`Pool::take`], and gives it up.
-    pub(super) unsafe fn put(&mut self, sheaf: Sheaf) {
-        // SAFETY: the same contract.
-        unsafe { sheaf.set_next(self.first) };
-        self.first = Some(sheaf);
-    }
-
-    fn make(&mut self) -> Option<Sheaf> {
+        if let Some((_, cursor)) = self.free.next() {
+            return Some(cursor.sheaf());
+        }
         if self.fresh.is_empty() {
             let start = map::aligned(MAP_BYTES, Sheaf::BYTES)?;
             self.fresh = start..start + MAP_BYTES;
@@ -126,6 +115,13 @@ impl Pool {
         unsafe { sheaf.format(Sheaf::OBJECTS_MAX) };
         self.fresh.start += Sheaf::BYTES;
         Some(sheaf)
+    }
+
+    /// # Safety
+    /// The caller owns the sheaf, which is from [`Pool::take`], and gives it up.
+    pub(super) unsafe fn put(&mut self, sheaf: Sheaf) {
+        // SAFETY: the same contract.
+        unsafe { self.free.add(0, sheaf.cursor(0)) };
     }
 }
 

@@ -9,8 +9,8 @@ use crate::dynamic::backing::Backing;
 use crate::dynamic::bits;
 use crate::dynamic::chunk::{Chunk, mask};
 use crate::dynamic::config::{Config, bytes_of};
+use crate::dynamic::config::{Error, FreeError};
 use crate::dynamic::counters::Work;
-use crate::dynamic::error::{Error, FreeError};
 use crate::dynamic::hints::{Hints, PAGE_BITS, PAGE_WORDS, Run};
 use crate::dynamic::lists::{FULL, NONE, is_small};
 use crate::dynamic::refresh;
@@ -115,7 +115,7 @@ impl<B: Backing> Allocator<B> {
         let header = self.records.header(chunk);
         let list = header.list;
         let expected = self.list_for(chunk);
-        let sidelined = list == self.lists.sidelined() && expected != self.lists.free();
+        let sidelined = list == self.lists.sidelined && expected != self.lists.free();
         let relegated = list == FULL && is_small(expected);
         check(sidelined || relegated || list == expected, "list", expected, list)
     }
@@ -160,7 +160,7 @@ impl<B: Backing> Allocator<B> {
 
     /// True when a chunk's empty pages were depopulated.
     pub(crate) fn is_sidelined(&self, chunk: usize) -> bool {
-        self.records.header(chunk as u32).list == self.lists.sidelined()
+        self.records.header(chunk as u32).list == self.lists.sidelined
     }
 
     /// Bytes of one slot in objects at this moment.
