@@ -6,13 +6,10 @@ use core::sync::atomic::{AtomicI64, Ordering};
 use crate::engine::current_row;
 use crate::engine::rows::{self as transactions, Outcome, slow};
 use crate::fork::FOLDING;
-use crate::memory::access::retry;
+use crate::memory::access::{ATTEMPTS, retry};
 use crate::memory::objects::LazyWord;
 use crate::word::RowWord;
 use crate::{rows, slots};
-
-/// How often `fold` tries to move a share to the total. After that the share stays in its slot.
-const ATTEMPTS: u32 = 8;
 
 /// A sum to which threads add without an atomic instruction and without sharing cache lines.
 ///
@@ -30,16 +27,14 @@ const ATTEMPTS: u32 = 8;
 /// frees them. When memory is out, the counter is one atomic integer.
 ///
 /// Each slot has a share of at most 2<sup>`BATCH_BITS`</sup> in either direction (the batch of
-/// `percpu_counter`); an addition beyond that moves the share to the total. So the total alone,
-/// [`Counter::approximate`], has a bounded error. Smaller batches are more exact, but need an
-/// atomic instruction more often. `BATCH_BITS` is at most 30.
+/// `percpu_counter`), with `BATCH_BITS` up to 30; an addition beyond that moves the share to the
+/// total, by an atomic instruction. So [`Counter::approximate`] has a bounded error.
 ///
 /// Additions never wait. They are async-signal-safe after the first one. After a fork, parent and
 /// child count separately. All arithmetic wraps.
 ///
 /// # Invariants
-/// The count is `total` plus the shares of all slots. A transaction that would exceed the limit of
-/// a share declines.
+/// The count is `total` plus the shares of all slots.
 ///
 /// | state | written by | when |
 /// |---|---|---|
@@ -110,16 +105,11 @@ impl<const BATCH_BITS: u32> Counter<BATCH_BITS> {
     #[must_use]
     pub fn sum(&self) -> i64 {
         let _folding = FOLDING.lock();
-        let mut sum = self.approximate();
-        if let Some(word) = self.shares.get() {
-            for slot in slots::installed_indexes() {
-                // Relaxed: the result contains the additions that happened before this call, and
-                // need not contain others.
-                let share = word.in_row(rows::row(slot)).load(Ordering::Relaxed);
-                sum = sum.wrapping_add(share as i64);
-            }
-        }
-        sum
+        let Some(word) = self.shares.get() else { return self.approximate() };
+        // Relaxed: the result contains the additions that happened before this call, and need not
+        // contain others.
+        let share = |slot| word.in_row(rows::row(slot)).load(Ordering::Relaxed) as i64;
+        slots::installed_indexes().map(share).fold(self.approximate(), i64::wrapping_add)
     }
 
     /// The sum without the slots' shares: one load. The difference to [`Counter::sum`] is at most
@@ -151,7 +141,7 @@ impl<const BATCH_BITS: u32> Counter<BATCH_BITS> {
         self.total.fetch_add(amount, Ordering::Relaxed);
     }
 
-    /// Moves the current slot's share to the total. Does nothing where it would have to wait.
+    /// Moves the current slot's share to the total, unless it would have to wait.
     fn fold(&self, word: RowWord) {
         let Some(_folding) = FOLDING.try_lock() else { return };
         for _ in 0..ATTEMPTS {

@@ -21,10 +21,9 @@ const BIAS: usize = 1 << 62;
 /// A reference count for a long-lived object with many users, modelled on the kernel's
 /// `percpu_ref`.
 ///
-/// It starts with one reference, the creator's. While it is alive, taking and putting a reference
-/// is one transaction on the current slot, and the sum is unknown. [`PerCpuRef::kill`] adds up the
-/// slots' counts into one atomic integer and puts the first reference. The thread that puts the
-/// last reference calls `release`, once.
+/// It starts with one reference. While it is alive, taking and putting one is a transaction on the
+/// current slot, and the sum is unknown. [`PerCpuRef::kill`] adds up the slots' counts into one
+/// atomic integer and puts the first reference. The thread that puts the last one calls `release`.
 ///
 /// ```
 /// use core::sync::atomic::{AtomicBool, Ordering};
@@ -33,9 +32,8 @@ const BIAS: usize = 1 << 62;
 /// static CLOSED: AtomicBool = AtomicBool::new(false);
 /// static SERVICE: PerCpuRef = PerCpuRef::new(|| CLOSED.store(true, Ordering::Release));
 ///
-/// // A request arrives and is being served.
 /// assert!(SERVICE.try_get_live());
-/// // The service ends: no new requests, but the one in progress is finished first.
+/// // The service ends once the request in progress is finished.
 /// assert!(SERVICE.kill()?);
 /// assert!(!SERVICE.try_get_live());
 /// assert!(!CLOSED.load(Ordering::Acquire));
@@ -44,9 +42,9 @@ const BIAS: usize = 1 << 62;
 /// # Ok::<(), sheaves_percpu::KillError>(())
 /// ```
 ///
-/// Everything that happened before a put happens before `release`. Getting and putting never wait.
-/// After the first one they are async-signal-safe, provided that `release` is. After a fork, parent
-/// and child count separately.
+/// Everything that happened before a put happens before `release`. Getting and putting never wait,
+/// and after the first time they are async-signal-safe, provided that `release` is. After a fork,
+/// parent and child count separately.
 ///
 /// # Invariants
 /// While alive, the number of references is `count` minus the bias, plus the slots' counts. After

@@ -13,8 +13,8 @@
 //! A row is inaccessible until it is *opened*. Then its first [`committed_bytes`] are accessible, a
 //! number that grows with the objects. So an unused slot costs no memory, no address space and no
 //! system call. The first row is open from the start on, unless the space is a reservation. The
-//! stride is a power of two plus one page. Otherwise the copies of an object in all rows would
-//! compete for the same sets of every CPU cache.
+//! stride is a power of two plus one page, lest an object's copies compete for the same sets of
+//! every CPU cache.
 //!
 //! | state | written by | when |
 //! |---|---|---|
@@ -46,7 +46,7 @@ static SPACE: Space = Space::new();
 static STRIDE: AtomicUsize = AtomicUsize::new(0);
 /// Number of slots; 0 before the start. The shared row comes after their rows.
 static SLOTS: AtomicUsize = AtomicUsize::new(0);
-/// Number of bytes from the start of a row that are accessible in every open row.
+/// See [`committed_bytes`].
 static COMMITTED: AtomicUsize = AtomicUsize::new(0);
 /// One bit per row.
 static OPEN: [AtomicUsize; CPUS_MAX / 64 + 1] = [const { AtomicUsize::new(0) }; CPUS_MAX / 64 + 1];
@@ -240,7 +240,7 @@ pub(crate) fn written() -> impl Iterator<Item = usize> {
     open_rows().filter(|row| *row != shared() || SHARED_TOUCHED.load(Ordering::Relaxed))
 }
 
-/// The system's pages that have a byte of `range` and lie within `around`, in bytes from the start
+/// The kernel's pages that have a byte of `range` and lie within `around`, in bytes from the start
 /// of a page. Empty where there is none.
 pub(crate) fn whole_pages(range: Range<usize>, around: Range<usize>) -> Range<usize> {
     let page = map::page_bytes();
@@ -249,8 +249,7 @@ pub(crate) fn whole_pages(range: Range<usize>, around: Range<usize>) -> Range<us
     start..end
 }
 
-/// Returns whole pages of the system, as bytes of a row, in every open row; they read as zeros
-/// afterwards.
+/// Discards whole pages, as bytes of a row, in every open row; they read as zeros afterwards.
 ///
 /// # Safety
 /// The range is not used in any row.

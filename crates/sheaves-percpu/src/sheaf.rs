@@ -94,7 +94,7 @@ impl Sheaf {
         Cursor::of_word(self.0 + index * 8)
     }
 
-    /// The cursor of this sheaf when it is full.
+    /// Its cursor when it is full.
     #[inline]
     pub fn full(self) -> Cursor {
         self.cursor(Sheaf::ENTRIES - 1)
@@ -120,8 +120,6 @@ impl Sheaf {
         self.entry_0().load(Ordering::Relaxed) >> LINK_SHIFT
     }
 
-    /// Stores the link.
-    ///
     /// # Safety
     /// The caller owns the sheaf.
     #[inline]
@@ -171,9 +169,8 @@ impl Sheaf {
     }
 }
 
-/// Address of the last used entry of a sheaf; names the sheaf and the number of objects in it.
-///
-/// A word without a sheaf holds one of the two constants, each of which is both empty and full.
+/// Address of the last used entry of a sheaf; names the sheaf and the number of objects in it. A
+/// word without a sheaf holds one of two constants, each of which is both empty and full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Cursor(*const usize);
@@ -227,15 +224,13 @@ impl Cursor {
         self.bits() % Sheaf::BYTES / 8
     }
 
-    /// True when the sheaf is full: the cursor is on the last entry.
+    /// True when the cursor is on the last entry.
     #[inline]
     pub fn is_full(self) -> bool {
         (self.bits() + 8).is_multiple_of(Sheaf::BYTES)
     }
 
-    /// True when the sheaf holds no object: the cursor is on the sentinel. A hint as [`fill`] is.
-    ///
-    /// [`fill`]: Cursor::fill
+    /// True when the cursor is on the sentinel. A hint as [`Cursor::fill`] is.
     #[inline]
     pub fn is_empty(self) -> bool {
         self.fill() == 0

@@ -15,7 +15,7 @@ use crate::{rows, table};
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// The slots lock: guards changes of the table and of the two statics below.
+/// The slots lock.
 pub(crate) static SLOTS: Lock<()> = Lock::new(());
 
 /// How many words of each region, from its first on, are initialised in every installed block.
@@ -42,10 +42,9 @@ pub enum Attached {
     No,
 }
 
-/// Ensures that the calling thread has a slot with a block.
-///
-/// Registers the thread if libc did not, and installs the block. May sleep on the slots lock for
-/// microseconds. Never allocates. [`Attached::No`] before the engine's start.
+/// Ensures that the calling thread has a slot with a block: registers the thread if libc did not,
+/// and installs the block. May sleep on the slots lock for microseconds. Never allocates.
+/// [`Attached::No`] before the engine's start.
 pub fn attach() -> Attached {
     attach_by(|| Some(SLOTS.lock()))
 }
@@ -108,9 +107,8 @@ pub(crate) fn register_own_area() -> bool {
 }
 
 /// Prepares the first `words` words of a region in every block, present and future: each holds
-/// [`Cursor::VACANT`] until a transaction changes it.
-///
-/// Call it after the engine's start, and before a word's number is published.
+/// [`Cursor::VACANT`] until a transaction changes it. Call it after the engine's start, and before
+/// a word's number is published.
 ///
 /// # Panics
 /// When the region has fewer words.
@@ -155,7 +153,6 @@ pub(crate) fn installed_indexes() -> impl Iterator<Item = usize> {
 }
 
 /// Number of slots that threads have used.
-#[must_use]
 pub fn slots_used() -> usize {
     installed_indexes().count()
 }

@@ -18,23 +18,15 @@ use crate::{fork, rows, table};
 static STARTING: Lock<Option<(Facts, Access)>> = Lock::new(None);
 
 impl Access {
-    /// Starts the engine if it has not started. Otherwise a load and a test.
+    /// Starts the engine if it has not started, and aborts with one line where [`try_start`] fails.
+    /// Otherwise a load and a test.
     #[inline]
-    #[must_use]
     pub fn get() -> Access {
-        if !Access::is_started() {
-            start();
+        if !Access::is_started() && !try_start() {
+            sheaves_sys::report::die(format_args!("no address space for per-CPU areas"));
         }
         // SAFETY: the engine has started.
         unsafe { Access::of_started() }
-    }
-}
-
-/// Starts the engine, and aborts with one line where [`try_start`] fails: callers need it.
-#[cold]
-fn start() {
-    if !try_start() {
-        sheaves_sys::report::die(format_args!("no address space for per-CPU areas"));
     }
 }
 
@@ -43,12 +35,13 @@ fn start() {
 ///
 /// Runs in a constructor, before the program has threads, and in any case before the first use.
 /// Never allocates, so an allocator may call it.
+#[cold]
 pub fn try_start() -> bool {
     let mut starting = STARTING.lock();
     if mode() != Mode::NotStarted {
         return true;
     }
-    let (facts, access) = *starting.get_or_insert_with(choose_all);
+    let (facts, access) = *starting.get_or_insert_with(choose);
     if !rows::reserve(facts.slots) {
         return false;
     }
@@ -71,30 +64,23 @@ fn complain() {
 }
 
 /// Chooses the engine and the number of slots, and fills the table.
-fn choose_all() -> (Facts, Access) {
+fn choose() -> (Facts, Access) {
     // First of all: nothing else in the process may have run yet.
     options::read();
-    let (mut facts, access) = choose();
+    let wants_rseq = options::ENGINE.word() != "portable";
+    let with_rseq = if wants_rseq { with_rseq() } else { None };
+    // Otherwise the fast path gets an area of this project whose slot number is always -1, so that
+    // it fails.
+    let (mut facts, access) = with_rseq.unwrap_or_else(|| {
+        let (mode, slot_kind) = (Mode::Portable, SlotKind::Virtual);
+        let facts = Facts { mode, slot_kind, slots: 0, fence: false };
+        (facts, access_at(own_area_offset(), tls::NO_SLOT_OFFSET))
+    });
     let asked = options::SLOTS.asked().filter(|_| facts.mode == Mode::Portable);
     facts.slots = asked.map_or_else(topology::possible_cpus, |slots| slots as usize);
     // A `cpu_id` may be higher than the number of slots: then the thread has none.
     table::fill(facts.slots.max(topology::cpu_ids_end()));
     (facts, access)
-}
-
-/// The engine, without the number of slots, and the access that it will have.
-fn choose() -> (Facts, Access) {
-    match options::ENGINE.word() {
-        "portable" => portable(),
-        _ => with_rseq().unwrap_or_else(portable),
-    }
-}
-
-/// The fast path gets an area of this project whose slot number is always -1, so that it fails.
-fn portable() -> (Facts, Access) {
-    let (mode, slot_kind) = (Mode::Portable, SlotKind::Virtual);
-    let facts = Facts { mode, slot_kind, slots: 0, fence: false };
-    (facts, access_at(own_area_offset(), tls::NO_SLOT_OFFSET))
 }
 
 /// Access to an area at an offset from the thread pointer, with the slot number at an offset in it.
@@ -130,11 +116,8 @@ fn with_rseq() -> Option<(Facts, Access)> {
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 fn slot_kind(fence: bool) -> SlotKind {
     let has_mm_cid = fence && rseq::feature_bytes() >= rseq::MM_CID_OFFSET + 4;
-    match options::ENGINE.word() {
-        "rseq-cpu" => SlotKind::CpuId,
-        _ if has_mm_cid => SlotKind::MmCid,
-        _ => SlotKind::CpuId,
-    }
+    let by_cpu = options::ENGINE.word() == "rseq-cpu";
+    if has_mm_cid && !by_cpu { SlotKind::MmCid } else { SlotKind::CpuId }
 }
 
 /// Offset of this project's own area from the thread pointer: the same in every thread.

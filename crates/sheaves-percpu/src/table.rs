@@ -62,11 +62,8 @@ pub struct Table {
 /// Before the start, only the entries for threads without a slot are read.
 pub static TABLE: Table = {
     let mut entries = [const { AtomicPtr::new(core::ptr::null_mut()) }; ENTRIES_BEFORE + CPUS_MAX];
-    let mut index = 0;
-    while index < ENTRIES_BEFORE {
-        entries[index] = AtomicPtr::new((&raw const BOOTSTRAP_BLOCK).cast_mut());
-        index += 1;
-    }
+    entries[0] = AtomicPtr::new((&raw const BOOTSTRAP_BLOCK).cast_mut());
+    entries[1] = AtomicPtr::new((&raw const BOOTSTRAP_BLOCK).cast_mut());
     Table {
         rseq_cs: AtomicIsize::new(0),
         slot: AtomicIsize::new(0),

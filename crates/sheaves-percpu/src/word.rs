@@ -82,11 +82,11 @@ impl Word {
     }
 }
 
-/// The word at an offset of every row: a per-CPU object, or a part of one.
+/// The word at an offset of every row: in its block, or in a per-CPU object.
 ///
 /// # Invariants
 /// The offset is a multiple of 8 and every open row has memory at it. While a copy of this is used,
-/// the eight bytes are in an allocated object, and only transactions and atomics change them.
+/// an object there stays allocated, and only transactions and atomics change the eight bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct RowWord {
@@ -114,12 +114,12 @@ impl RowWord {
     }
 }
 
-/// The word at an address in a row, in the bootstrap block or in a copy of a row.
+/// The word at an address in a row or in the bootstrap block.
 #[inline]
 fn at(address: usize) -> &'static AtomicUsize {
     let pointer = core::ptr::with_exposed_provenance::<AtomicUsize>(address);
-    // SAFETY: 1. callers pass addresses in open rows, in copies of them or in static memory, none
-    // of which is ever unmapped; 2. they are multiples of 8; 3. all access from Rust is atomic.
+    // SAFETY: 1. callers pass addresses in open rows or in static memory, which are never unmapped;
+    // 2. they are multiples of 8; 3. all access from Rust is atomic.
     unsafe { &*pointer }
 }
 

@@ -35,7 +35,6 @@ pub struct Statistics {
 
 impl Statistics {
     /// Number of objects at this moment.
-    #[must_use]
     pub fn objects(&self) -> u64 {
         self.allocations - self.frees
     }
@@ -227,13 +226,11 @@ impl<B: Backing> Allocator<B> {
 
     /// True when [`Allocator::balance`] has work. An early call keeps less memory in use.
     #[inline]
-    #[must_use]
     pub fn balance_wanted(&self) -> bool {
         self.balance_wanted
     }
 
     /// The state of the allocator.
-    #[must_use]
     pub fn statistics(&self) -> Statistics {
         self.statistics
     }

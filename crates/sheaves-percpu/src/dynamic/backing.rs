@@ -5,15 +5,14 @@ use core::ptr::NonNull;
 
 /// The owner of the memory of all slots and of the allocator's metadata.
 ///
-/// The allocator works on offsets and never touches the memory that it allocates. It tells its
-/// backing which chunks exist and which of their pages are in use, always for all slots at once. A
-/// page is [`crate::dynamic::PAGE_BYTES`] of one chunk in every slot, and is identified by its
-/// chunk and its index in it.
+/// The allocator tells it which chunks exist and which of their pages are in use, always for all
+/// slots at once. A page is [`crate::dynamic::PAGE_BYTES`] of one chunk in every slot, and is
+/// identified by its chunk and its index in it.
 ///
-/// The allocator calls everything here inside an operation, so under the lock that its owner holds.
-/// Nothing here may call the allocator. `free_many` calls nothing here.
+/// Everything here is called inside an operation of the allocator other than `free_many`, so under
+/// the lock that its owner holds. Nothing here may call the allocator.
 ///
-/// What is given back comes with `around`: it, and what is vacant beside it. Where the system's
+/// What is given back comes with `around`: it, and what is vacant beside it. Where the kernel's
 /// pages are larger, one of them goes back with the last of its parts.
 ///
 /// # Safety
@@ -31,8 +30,8 @@ pub unsafe trait Backing {
         true
     }
 
-    /// A range of bytes of the metadata is no longer needed; its whole pages may be returned to the
-    /// system until it is committed again.
+    /// A range of bytes of the metadata is no longer needed; its whole pages may be discarded until
+    /// it is committed again.
     fn release_metadata(&mut self, _range: Range<usize>, _around: Range<usize>) {}
 
     /// Reserves a chunk, by its number, in every slot. False: the request fails.
@@ -43,6 +42,6 @@ pub unsafe trait Backing {
     /// Undoes [`Backing::create_chunk`]; no page of the chunk is populated. `around`: chunks.
     fn destroy_chunk(&mut self, _chunk: usize, _around: Range<usize>) {}
 
-    /// Returns pages of a chunk to the system in every slot; no object is on them.
+    /// Discards pages of a chunk in every slot; no object is on them.
     fn depopulate(&mut self, _chunk: usize, _pages: Range<usize>, _around: Range<usize>) {}
 }

@@ -104,7 +104,7 @@ pub enum Error {
     BadAlignment,
     /// The range reserved for each slot is exhausted.
     Exhausted,
-    /// The system is out of memory or address space.
+    /// Memory or address space is out.
     NoMemory,
 }
 

@@ -52,9 +52,9 @@ macro_rules! pop_by_size {
 /// The body of a naked `extern "C" fn(*mut u8)`: pushes an object to the word that an owner map
 /// gives for its address.
 ///
-/// The map covers `limit_bytes` from the address `window` on, which are fields of
-/// [`Table`](crate::table::Table). It starts at the window and has a `u16` per 64 KiB: the offset
-/// of the word. Where nothing may be pushed, it is the offset of a word that is always vacant.
+/// The map starts at the address `window` of [`Table`](crate::table::Table), covers `limit_bytes`
+/// from there on, and has a `u16` per 64 KiB: the offset of the word. Where nothing may be pushed,
+/// it is the offset of a word that is always vacant.
 ///
 /// `slow`: `extern "C"` function of the same type, for everything else, including every address
 /// that is not a multiple of 16.

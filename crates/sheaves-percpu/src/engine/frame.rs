@@ -45,7 +45,7 @@ macro_rules! jump_through {
     };
 }
 
-/// The body of such a function.
+/// The body of a function of [`with_frame`].
 #[cfg(target_arch = "x86_64")]
 #[doc(hidden)]
 #[macro_export]
@@ -69,7 +69,7 @@ macro_rules! jump_with_frame {
     };
 }
 
-/// The body of such a function.
+/// The same on aarch64.
 #[cfg(target_arch = "aarch64")]
 #[doc(hidden)]
 #[macro_export]
@@ -105,7 +105,7 @@ macro_rules! jump_with_frame {
     };
 }
 
-/// The body of such a function, which is not naked here.
+/// The same where it is not naked.
 #[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
 #[doc(hidden)]
 #[macro_export]

@@ -7,10 +7,9 @@
 //! | [`load`] | none | never |
 //! | [`cmp_store`] | stores the new value if the word holds the expected one | otherwise: false |
 //!
-//! `pop` and `push` are inlined and work only in the rseq engine; the [`Access`] that they need
-//! proves that the engine has started. In all other cases (the portable engine, an unregistered
-//! thread, a slot without a block) they find the bootstrap block and fail. Their caller's slow path
-//! then continues: [`crate::slots::attach`], then [`pop_slow`] and [`push_slow`].
+//! `pop` and `push` are inlined and work only in the rseq engine. In all other cases (the portable
+//! engine, an unregistered thread, a slot without a block) they find the bootstrap block and fail,
+//! and their caller goes on with [`crate::slots::attach`], then [`pop_slow`] or [`push_slow`].
 //!
 //! Ordering: transactions on one slot are totally ordered, and each sees the stores of the earlier
 //! ones. With rseq the kernel's scheduling orders them; in the portable engine the exchange of the
@@ -45,7 +44,7 @@ use core::sync::atomic::Ordering;
 
 use crate::sheaf::Cursor;
 use crate::table;
-use crate::word::Word;
+use crate::word::{RowWord, Word};
 
 /// The access, for callers that have read a mode other than `NotStarted`.
 fn access() -> Access {
@@ -81,40 +80,32 @@ pub unsafe fn push_slow(word: Word, object: usize) -> bool {
 /// The value of the current slot's word: a hint, possibly outdated when it is returned.
 ///
 /// [`Cursor::BOOTSTRAP`] when the slot has no block.
-#[must_use]
 pub fn load(word: Word) -> Cursor {
-    match mode() {
-        Mode::Rseq => {
-            let block = table::current_block(rseq::slot(access()));
-            // Relaxed: a hint; the transaction that uses it compares again.
-            Cursor::of_word(word.in_block(block).load(Ordering::Relaxed))
-        }
-        Mode::Portable => portable::load(word),
-        Mode::NotStarted => Cursor::BOOTSTRAP,
+    if mode() == Mode::Portable {
+        return portable::load(word);
     }
+    let block = table::current_block(current_slot());
+    // Relaxed: a hint; the transaction that uses it compares again.
+    Cursor::of_word(word.in_block(block).load(Ordering::Relaxed))
 }
 
 /// Replaces `expected` by `new` in the current slot's word; false when it holds another value.
 ///
 /// A cursor identifies its sheaf and the number of objects in it, and a sheaf is in only one place.
-/// So a successful exchange gives `expected` to the caller and `new` to the slot. This holds
-/// whatever the thread did after it read `expected`, even if it changed slots.
+/// So a successful exchange gives `expected` to the caller and `new` to the slot, even if the
+/// thread has changed slots since it read `expected`.
 ///
 /// # Safety
 /// `expected` is not [`Cursor::BOOTSTRAP`]. The caller owns the sheaf of `new`, unless `new` is
 /// [`Cursor::VACANT`].
 #[must_use]
 pub unsafe fn cmp_store(word: Word, expected: Cursor, new: Cursor) -> bool {
-    match mode() {
-        // SAFETY: the same contract.
-        Mode::Rseq => unsafe { rseq::cmp_store(access(), word, expected, new) },
-        Mode::Portable => portable::cmp_store(word, expected, new),
-        Mode::NotStarted => false,
-    }
+    // SAFETY: a block is the head of its row.
+    let word = unsafe { RowWord::new(word.offset()) };
+    rows_slow::cmp_store(word, expected.bits(), new.bits()) == rows::Outcome::Done
 }
 
 /// The slot that the thread runs on at this moment: a hint. Negative when it has none yet.
-#[must_use]
 pub fn current_slot() -> i32 {
     match mode() {
         Mode::Rseq => rseq::slot(access()),

@@ -29,10 +29,9 @@ impl Access {
     /// The access, without a test whether the engine has started.
     ///
     /// # Safety
-    /// The engine's start happened before this call. The caller knows it because it has an object
-    /// or a cache, or has read a limit that was raised after the start.
+    /// The engine's start happened before this call: the caller has an object or a cache, or has
+    /// read a limit that was raised after the start.
     #[inline(always)]
-    #[must_use]
     pub unsafe fn of_started() -> Access {
         // INVARIANT: the caller guarantees the start.
         Access {
@@ -94,7 +93,6 @@ fn mode_of(state: u32) -> Mode {
 
 /// The engine in use.
 #[inline]
-#[must_use]
 pub fn mode() -> Mode {
     // Acquire pairs with the Release in `publish`: a thread that reads an engine sees its table and
     // rows.
@@ -102,7 +100,6 @@ pub fn mode() -> Mode {
 }
 
 /// What the start found.
-#[must_use]
 pub fn facts() -> Facts {
     // Acquire: as in `mode`.
     let state = STATE.load(Ordering::Acquire);

@@ -2,7 +2,6 @@
 //! architecture replaces this file, see `docs/porting.md`.
 
 use super::mode::Access;
-use crate::sheaf::Cursor;
 use crate::word::Word;
 
 /// Always `None`: this architecture has no inlined form.
@@ -22,8 +21,4 @@ pub unsafe fn push(_: Access, _: Word, _: usize) -> bool {
 
 pub(super) fn slot(_: Access) -> i32 {
     -1
-}
-
-pub(super) unsafe fn cmp_store(_: Access, _: Word, _: Cursor, _: Cursor) -> bool {
-    false
 }

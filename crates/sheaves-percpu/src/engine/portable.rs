@@ -4,9 +4,6 @@
 //! one of its words checked out, then moves to the next slot. A stale slot number is harmless: the
 //! exchange protects a word, not the number.
 //!
-//! States of a word, in addition to those in `table`. A value is a cursor, so its highest bits are
-//! free:
-//!
 //! | value | meaning | transitions |
 //! |---|---|---|
 //! | a cursor | the slot's sheaf | -> [`BUSY`] by a thread; -> another by compare-exchange |
@@ -14,8 +11,8 @@
 //!
 //! A checked-out word still contains its cursor, which describes the sheaf as it was before. So a
 //! fork's child repairs the words that other threads had checked out: it clears the bits. An object
-//! that such a thread was about to push is lost with the thread; one that it was about to pop is
-//! still in the sheaf.
+//! that such a thread was about to push is lost with it; one that it was about to pop is still in
+//! the sheaf.
 
 use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
@@ -67,10 +64,8 @@ pub(crate) fn cursor_of(value: usize) -> Cursor {
     Cursor::of_word(value & !TAGS)
 }
 
-/// Checks out the word of the thread's slot, or of the next slot where it is not busy.
-///
-/// `None` when the slot has no block, or when the word is busy in all slots. The caller then
-/// continues without a slot: the thread that has the word checked out may have been preempted.
+/// Checks out the word of the thread's slot, or of the next slot where it is not busy. `None` when
+/// the slot has no block, or when the word is busy in all slots.
 fn check_out(word: Word) -> Option<(&'static AtomicUsize, Cursor)> {
     for _ in 0..=rows::slot_count() {
         let slot = slot();
@@ -97,7 +92,7 @@ fn check_out(word: Word) -> Option<(&'static AtomicUsize, Cursor)> {
 
 #[inline]
 fn check_in(word: &AtomicUsize, cursor: Cursor) {
-    // Release pairs with the Acquire in `check_out`, `cmp_store` and `take`.
+    // Release pairs with the Acquire in `check_out`, `take` and `rows_slow`.
     word.store(cursor.bits(), Ordering::Release);
 }
 
@@ -132,20 +127,7 @@ pub(crate) fn load(word: Word) -> Cursor {
     Cursor::BOOTSTRAP
 }
 
-pub(crate) fn cmp_store(word: Word, expected: Cursor, new: Cursor) -> bool {
-    let block = table::current_block(slot());
-    if block == table::bootstrap() {
-        return false;
-    }
-    // AcqRel: Acquire pairs with the Release in `check_in`, for the sheaf that is taken; Release
-    // pairs with the Acquire of the next check-out, for the one that is left. Relaxed on failure.
-    word.in_block(block)
-        .compare_exchange(expected.bits(), new.bits(), Ordering::AcqRel, Ordering::Relaxed)
-        .is_ok()
-}
-
-/// In the child of a fork: no other thread has a word checked out any more. One that had was about
-/// to exchange one object, and has not: the cursor in the word describes the sheaf.
+/// In the child of a fork: no other thread has a word checked out any more.
 pub(crate) fn check_in_of_others(word: &AtomicUsize) {
     // Relaxed: the child has one thread.
     word.fetch_and(!TAGS, Ordering::Relaxed);
@@ -158,7 +140,9 @@ pub(crate) fn take(word: &AtomicUsize, new: Cursor) -> Cursor {
     loop {
         // Relaxed: a hint for the exchange below.
         let value = word.load(Ordering::Relaxed);
-        // AcqRel: as in `cmp_store`. Relaxed on failure: the loop tries again.
+        // AcqRel: Acquire pairs with the Release in `check_in`, for the sheaf that is taken; Release
+        // with the Acquire of the next check-out, for the one that is left. Relaxed on failure: the
+        // loop tries again.
         let won = value & BUSY == 0
             && word
                 .compare_exchange(value, new.bits(), Ordering::AcqRel, Ordering::Relaxed)
@@ -171,16 +155,14 @@ pub(crate) fn take(word: &AtomicUsize, new: Cursor) -> Cursor {
     }
 }
 
-/// Rounds in which a thread spins for the thread that has a word checked out before it sleeps.
+/// Rounds of spinning before a thread sleeps.
 const SPINS: u32 = 64;
 /// The first sleep; each is twice the previous one, up to [`NAP_DOUBLINGS`] times.
 const NAP_NS: u64 = 1_000;
 const NAP_DOUBLINGS: u32 = 10;
 
-/// Waits, after `waits` attempts, for the thread that has a word checked out.
-///
-/// A sleep lets that thread run also if it is on the same CPU and the caller has a higher real-time
-/// priority.
+/// Waits, after `waits` attempts, for the thread that has a word checked out. A sleep lets it run
+/// even if it is on the same CPU and the caller has a higher real-time priority.
 fn wait_for_holder(waits: u32) {
     match waits.checked_sub(SPINS) {
         None => core::hint::spin_loop(),

@@ -7,8 +7,8 @@
 //! | [`add_guarded`] | wrapping addition | the guard is not 0; the word is [`CLOSED`] |
 //! | [`cmp_store`] | stores the new value if the word holds the expected one | it holds another |
 //!
-//! As for words of blocks, the inlined forms work only in the rseq engine, and those in [`slow`] in
-//! both. All of them return [`Outcome::NoBlock`] without a block.
+//! The inlined forms work only in the rseq engine, and those in [`slow`] in both. All of them return
+//! [`Outcome::NoBlock`] without a block.
 //!
 //! A guard stops additions from outside: set the guard, fence, read the words. The portable engine
 //! has nothing to fence, so there the words themselves are closed, too.
@@ -34,8 +34,7 @@ pub enum Outcome {
     NoBlock,
 }
 
-/// A [`RowWord`] and the [`Access`] to it in one number: an addition gets all of them by one load
-/// from the word's owner.
+/// A [`RowWord`] and the [`Access`] to it in one number, which one load from the word's owner gives.
 ///
 /// | bits | content |
 /// |---|---|
@@ -61,7 +60,6 @@ impl PackedWord {
     const AREA_BYTES: isize = 32;
 
     /// `None` where the engine has no such form.
-    #[must_use]
     pub fn new(word: RowWord) -> Option<PackedWord> {
         if mode() != Mode::Rseq {
             return None;
@@ -93,7 +91,6 @@ impl PackedWord {
         self.flagged_offset() & (PackedWord::FLAG_BYTES - 1)
     }
 
-    /// The offset of the slot number from the thread pointer.
     #[inline(always)]
     pub(super) fn slot(self) -> isize {
         (self.0 as u32).cast_signed() as isize

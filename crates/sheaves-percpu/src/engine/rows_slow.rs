@@ -58,9 +58,9 @@ fn either(
         // SAFETY: the engine has started.
         Mode::Rseq => fast(unsafe { Access::of_started() }),
         Mode::Portable => current_row().map_or(Outcome::NoBlock, |row| {
-            // AcqRel pairs with itself, on the same word: transactions on a slot are ordered, in
-            // this engine also where threads share it. Relaxed on failure: the value is only used
-            // for the next attempt.
+            // AcqRel pairs with itself and with check-outs and check-ins, on the same word:
+            // transactions on a slot are ordered, in this engine also where threads share it.
+            // Relaxed on failure: the value is only used for the next attempt.
             match word.in_row(row).fetch_update(Ordering::AcqRel, Ordering::Relaxed, new) {
                 Ok(_) => Outcome::Done,
                 Err(_) => Outcome::Declined,

@@ -1,9 +1,8 @@
 //! Transactions on words anywhere in a row, as rseq critical sections on x86-64.
 //!
-//! The rules are those of `rseq.rs`, with the same numbers. There are two differences. The
-//! bootstrap block has only the size of a block, so every critical section here leaves when it
-//! finds that block (rule 4). And critical sections have no result: one that fails jumps to the
-//! place where the caller continues, so that no outcome is tested twice.
+//! The rules are those of `rseq.rs`, with two differences. The bootstrap block has only the size of
+//! a block, so every critical section here leaves when it finds that block (rule 4). And one that
+//! fails jumps to the place where the caller continues, so that no outcome is tested twice.
 
 use core::arch::asm;
 use core::sync::atomic::AtomicUsize;

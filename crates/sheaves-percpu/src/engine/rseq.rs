@@ -14,22 +14,17 @@
 //! 5. The signature is immediately before the abort handler.
 //! 6. Nothing is pushed: the red zone and the stack pointer are unchanged.
 //!
-//! All critical sections have `inout`/`out` registers and a value that gives the outcome. One that
-//! fails jumps to its end label before the commit. `rseq_cs` is not cleared afterwards; the kernel
-//! does that when it finds the instruction pointer outside.
-//!
-//! The caller passes an [`Access`]: the offsets of the slot number and of `rseq_cs` from the thread
-//! pointer. They are the same in every thread and constant after the start, so that a compiler may
-//! keep them in registers. A thread without a slot reads -1 or -2 (`cpu_id`) as its slot number.
-//! The table's entries for these have the bootstrap block, so "is this thread registered" needs no
-//! test.
+//! A critical section that fails jumps to its end label before the commit; a register gives the
+//! outcome. `rseq_cs` is not cleared afterwards; the kernel does that when it finds the instruction
+//! pointer outside. A thread without a slot reads -1 or -2 (`cpu_id`) as its slot number. The
+//! table's entries for these have the bootstrap block, so "is this thread registered" needs no test.
 
 #[cfg_attr(target_arch = "aarch64", path = "rseq_aarch64.rs")]
 #[cfg_attr(target_arch = "x86_64", path = "rseq_x86_64.rs")]
 mod code;
 
 use super::mode::Access;
-use crate::sheaf::{Cursor, Sheaf, object_in};
+use crate::sheaf::{Sheaf, object_in};
 use crate::word::Word;
 
 pub(super) use code::slot;
@@ -80,22 +75,4 @@ pub unsafe fn push(access: Access, word: Word, object: usize) -> bool {
         );
     }
     above & (Sheaf::BYTES - 1) != 0
-}
-
-pub(super) unsafe fn cmp_store(access: Access, word: Word, expected: Cursor, new: Cursor) -> bool {
-    let found: usize;
-    // SAFETY: the critical section keeps rules 1-6 of this file. It stores only if the word holds
-    // `expected`, which is never the bootstrap cursor, so read-only memory is not written.
-    unsafe {
-        code::section!(
-            cmp_store,
-            access,
-            cursor = out(reg) found,
-            scratch = out(reg) _,
-            expected = in(reg) expected.bits(),
-            new = in(reg) new.bits(),
-            offset = in(reg) word.offset(),
-        );
-    }
-    found == expected.bits()
 }

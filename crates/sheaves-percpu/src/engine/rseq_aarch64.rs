@@ -12,9 +12,9 @@
 //!   barriers. So the entry that `push` writes needs no Release before the cursor.
 //! - A drain reads words and entries after a membarrier, which is a full barrier on each CPU after
 //!   the last section that could commit there.
-//! - Whole sheaves pass between CPUs by `cmp_store`, which is Acquire for the one that is taken and
-//!   Release for the one that is left. The kernel's barriers suffice for these, too; exchanges are
-//!   rare, and this needs no argument about the scheduler.
+//! - Whole sheaves pass between CPUs by `cmp_store` of `rows_aarch64.rs`, which is Acquire for the
+//!   one that is taken and Release for the one that is left. The kernel's barriers suffice for
+//!   these, too; exchanges are rare, and this needs no argument about the scheduler.
 
 use core::arch::asm;
 
@@ -37,12 +37,6 @@ macro_rules! body {
         b.eq 5f
         str {object}, [{cursor}]
         str {cursor}, [{word}]"
-    };
-    (cmp_store) => {
-        "ldar {cursor}, [{word}]
-        cmp {cursor}, {expected}
-        b.ne 5f
-        stlr {new}, [{word}]"
     };
 }
 

@@ -23,12 +23,6 @@ macro_rules! body {
         mov qword ptr [{cursor}], {object}
         mov qword ptr [{word}], {cursor}"
     };
-    (cmp_store) => {
-        "mov {cursor}, qword ptr [{word}]
-        cmp {cursor}, {expected}
-        jne 5f
-        mov qword ptr [{word}], {new}"
-    };
 }
 
 /// A critical section on a word: finds it, then runs a [`body`] with its address in `{word}`.

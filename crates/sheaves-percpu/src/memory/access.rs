@@ -7,8 +7,9 @@ use crate::engine::rows::Outcome;
 use crate::rows;
 use crate::slots::{self, Attached};
 
-/// How often a transaction looks for a block before it uses the shared row.
-const ATTEMPTS: u32 = 64;
+/// How often a slow path starts over before it goes on without its slot: the thread may get no
+/// block, and other threads may change the slot's words.
+pub(crate) const ATTEMPTS: u32 = 64;
 
 /// The shared row, which is for threads without a slot. It is open since the first allocation.
 pub(crate) fn shared_row() -> usize {

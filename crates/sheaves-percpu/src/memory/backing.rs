@@ -20,10 +20,8 @@ const METADATA_STEP_BYTES: usize = 64 << 10;
 /// All rows, and the metadata that describes them.
 ///
 /// Chunks are ranges of offsets, so a chunk is created by committing more of the rows. Rows never
-/// shrink; only pages return to the system. Nothing is populated in advance, so a page of a slot
-/// costs memory only after the slot has written to it.
-///
-/// [`rows`] has placed the metadata, so an allocator that could not be created has nothing to free.
+/// shrink; only pages are discarded. [`rows`] has placed the metadata, so an allocator that could
+/// not be created has nothing to free.
 #[derive(Debug)]
 pub(crate) struct Rows;
 

@@ -10,14 +10,13 @@
 //! | cursor | the slot's sheaf, and how many objects are in it | by `pop` and `push`; -> vacant |
 //!
 //! A sheaf belongs to one word, or to the thread that exchanged its cursor out of a word. So a
-//! thread may move to another slot anywhere in this code: the sheaf that it holds stays its own.
-//!
-//! Objects in a cache are zero in every row.
+//! thread may move to another slot anywhere here. Objects in a cache are zero in every row.
 
 use sheaves_sys::tsan;
 
 use crate::dynamic::{Error, Shape};
 use crate::engine::{self, Access, Mode, cmp_store, load, pop_slow, push_slow};
+use crate::memory::access::ATTEMPTS;
 use crate::memory::class::{BATCH_MAX, CLASSES, Class};
 use crate::memory::state::{MEMORY, is_open};
 use crate::sheaf::{Cursor, Sheaf};
@@ -25,8 +24,6 @@ use crate::slots::{self, Attached, attach};
 use crate::word::Word;
 use sheaves_sys::membarrier::Reach;
 
-/// How often a slow path starts over after other threads changed the slot's word.
-const ATTEMPTS: u32 = 16;
 /// Number of objects that a full sheaf returns to the allocator.
 const SURPLUS: usize = Sheaf::OBJECTS_MAX / 2;
 
@@ -56,7 +53,7 @@ pub(super) unsafe fn push(class: Class, offset: usize) -> bool {
 #[cold]
 #[inline(never)]
 pub(super) fn alloc_slow(class: Class) -> Result<usize, Error> {
-    let _started = Access::get();
+    Access::get();
     if is_open()
         && attach() == Attached::Yes
         && let Some(object) = pop_slow(class.word())
@@ -73,7 +70,7 @@ pub(super) fn alloc_slow(class: Class) -> Result<usize, Error> {
 /// again. Starts the engine.
 #[cold]
 pub(super) fn alloc_uncached(shape: Shape) -> Result<usize, Error> {
-    let _started = Access::get();
+    Access::get();
     let mut offset = [0];
     let mut result = MEMORY.lock().alloc(shape, &mut offset);
     if matches!(result, Err(Error::Exhausted | Error::NoMemory)) && drain() {
@@ -95,8 +92,8 @@ fn refill(class: Class) -> Result<usize, Error> {
     Ok(batch[0])
 }
 
-/// Stores the cursor of an owned sheaf in a vacant word of the current slot. False when the word is
-/// not vacant; then the sheaf is still the caller's.
+/// Stores the cursor of an owned sheaf in a vacant word of the current slot. False when it is not
+/// vacant; then the sheaf is still the caller's.
 fn install(word: Word, cursor: Cursor) -> bool {
     // SAFETY: VACANT is not the bootstrap cursor; the caller owns the sheaf.
     unsafe { cmp_store(word, Cursor::VACANT, cursor) }

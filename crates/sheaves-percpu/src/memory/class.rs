@@ -11,32 +11,6 @@ use crate::word::{Region, Word};
 /// The largest object with a class.
 const BYTES_MAX: usize = 256;
 pub(super) const CLASSES: usize = 24;
-/// Sizes of the classes, in bytes.
-const SIZES: [usize; CLASSES] = {
-    let mut sizes = [4; CLASSES];
-    let mut index = 1;
-    while index < CLASSES {
-        let step = match sizes[index - 1] {
-            ..64 => 4,
-            64..128 => 16,
-            _ => 32,
-        };
-        sizes[index] = sizes[index - 1] + step;
-        index += 1;
-    }
-    sizes
-};
-/// The class of each size, by the size in units of 4 bytes, rounded up.
-const CLASS_OF: [u8; BYTES_MAX / 4 + 1] = {
-    let mut classes = [0; BYTES_MAX / 4 + 1];
-    let mut units = 1;
-    while units < classes.len() {
-        let before = classes[units - 1];
-        classes[units] = before + (SIZES[before as usize] < units * 4) as u8;
-        units += 1;
-    }
-    classes
-};
 /// The largest alignment of a class.
 const CLASS_ALIGN_MAX: usize = 64;
 /// Number of objects that move from the allocator to a slot at a time, for the smallest classes.
@@ -53,10 +27,13 @@ impl Class {
     /// The class of a shape; constant for a constant shape.
     #[inline(always)]
     pub(crate) const fn of(shape: Shape) -> Option<Class> {
-        if shape.size > BYTES_MAX {
-            return None;
-        }
-        let class = Class(CLASS_OF[shape.size.div_ceil(4)]);
+        let index = match shape.size {
+            ..=64 => (shape.size - 1) / 4,
+            ..=128 => 16 + (shape.size - 65) / 16,
+            ..=BYTES_MAX => 20 + (shape.size - 129) / 32,
+            _ => return None,
+        };
+        let class = Class::at(index);
         if shape.align <= class.align() { Some(class) } else { None }
     }
 
@@ -67,7 +44,12 @@ impl Class {
     }
 
     pub(super) const fn size(self) -> usize {
-        SIZES[self.0 as usize]
+        let index = self.0 as usize;
+        match index {
+            ..16 => 4 * (index + 1),
+            16..20 => 64 + 16 * (index - 15),
+            _ => 128 + 32 * (index - 19),
+        }
     }
 
     #[inline]
@@ -77,13 +59,10 @@ impl Class {
     }
 
     pub(super) const fn batch(self) -> usize {
-        let count = BATCH_BYTES / self.size();
-        if count > BATCH_MAX {
-            BATCH_MAX
-        } else if count < BATCH_MIN {
-            BATCH_MIN
-        } else {
-            count
+        match BATCH_BYTES / self.size() {
+            ..BATCH_MIN => BATCH_MIN,
+            BATCH_MAX.. => BATCH_MAX,
+            count => count,
         }
     }
 
@@ -101,7 +80,7 @@ impl Class {
 
 const _: () = {
     assert!(CLASSES <= Region::OWN.words());
-    assert!(SIZES[CLASSES - 1] == BYTES_MAX);
+    assert!(Class::at(CLASSES - 1).size() == BYTES_MAX);
     let mut index = 0;
     while index < CLASSES {
         let class = Class::at(index);

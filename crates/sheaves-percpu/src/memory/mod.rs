@@ -24,8 +24,7 @@
 //! the size, and it has one owner.
 //!
 //! Objects are zero in every slot at first. The memory of a slot that no thread uses costs nothing.
-//! A page of a slot costs memory after the first write to it, and pages without an object are
-//! returned to the system.
+//! A page of a slot costs memory after the first write to it; pages without an object are discarded.
 //!
 //! # Parts and their locks
 //!
@@ -103,8 +102,7 @@ pub unsafe fn free(handle: Handle) -> Result<(), FreeError> {
     Ok(())
 }
 
-/// Frees all unused memory: objects in the caches of all slots go to the allocator, and pages
-/// without an object to the system.
+/// Trims: flushes the caches of all slots to the allocator, and discards pages without an object.
 ///
 /// Interrupts the CPUs that run this process, as a drain does. May sleep.
 pub fn trim() {

@@ -11,12 +11,8 @@ use crate::percpu::zeroed::Zeroed;
 use crate::rows;
 use crate::word::RowWord;
 
-mod sealed {
-    pub trait Sealed {}
-}
-
-/// An integer of eight bytes, which a [`SlotCell`] can hold.
-pub trait CellValue: Copy + Eq + sealed::Sealed {
+/// An integer of eight bytes, which a [`SlotCell`] can hold. Not for other types.
+pub trait CellValue: Copy + Eq {
     #[doc(hidden)]
     fn from_word(word: usize) -> Self;
     #[doc(hidden)]
@@ -24,21 +20,18 @@ pub trait CellValue: Copy + Eq + sealed::Sealed {
 }
 
 macro_rules! cell_value {
-    ($($type:ty),+) => {
-        $(
-            impl sealed::Sealed for $type {}
-            impl CellValue for $type {
-                #[inline(always)]
-                fn from_word(word: usize) -> $type {
-                    word as $type
-                }
-                #[inline(always)]
-                fn into_word(self) -> usize {
-                    self as usize
-                }
+    ($($type:ty),+) => {$(
+        impl CellValue for $type {
+            #[inline(always)]
+            fn from_word(word: usize) -> $type {
+                word as $type
             }
-        )+
-    };
+            #[inline(always)]
+            fn into_word(self) -> usize {
+                self as usize
+            }
+        }
+    )+};
 }
 
 cell_value!(usize, isize, u64, i64);
@@ -93,7 +86,6 @@ impl<T, W> Field<T, W> {
     /// # Safety
     /// The invariant of the type.
     #[doc(hidden)]
-    #[must_use]
     pub const unsafe fn new(byte: usize, _: fn(&T) -> &SlotCell<W>) -> Field<T, W> {
         // INVARIANT: the same contract.
         Field { byte, field: PhantomData }
@@ -104,14 +96,6 @@ impl<T, W> Field<T, W> {
         self.byte
     }
 }
-
-impl<T, W> Clone for Field<T, W> {
-    fn clone(&self) -> Field<T, W> {
-        *self
-    }
-}
-
-impl<T, W> Copy for Field<T, W> {}
 
 impl<T, W> fmt::Debug for Field<T, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,7 +1,7 @@
 //! Per-CPU values in statics.
 
 use core::fmt;
-use core::mem::ManuallyDrop;
+use core::num::NonZeroU32;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::memory::Error;
@@ -67,13 +67,13 @@ impl<T: Zeroed + Sync> PerCpuStatic<T> {
 
     #[cold]
     fn make(&self) -> Result<&PerCpu<T>, Error> {
-        let made = ManuallyDrop::new(PerCpu::<T>::zeroed()?);
-        let bits = made.offset.get();
+        let number = PerCpu::<T>::zeroed()?.into_raw();
         // Release pairs with the Acquire in `made`. Acquire on failure pairs with the Release of
         // the thread that was first.
-        let won = self.bits.compare_exchange(0, bits, Ordering::Release, Ordering::Acquire);
+        let won = self.bits.compare_exchange(0, number.get(), Ordering::Release, Ordering::Acquire);
         if won.is_err() {
-            drop(ManuallyDrop::into_inner(made));
+            // SAFETY: created above, and converted back once.
+            drop(unsafe { PerCpu::<T>::from_raw(number) });
         }
         self.made().ok_or(Error::NoMemory)
     }
@@ -104,10 +104,9 @@ impl<T: Zeroed + Sync> Default for PerCpuStatic<T> {
 
 impl<T> Drop for PerCpuStatic<T> {
     fn drop(&mut self) {
-        if *self.bits.get_mut() != 0 {
-            let made = self.bits.as_ptr().cast::<PerCpu<T>>();
-            // SAFETY: as in `made`; this is the last use.
-            unsafe { made.drop_in_place() };
+        if let Some(number) = NonZeroU32::new(*self.bits.get_mut()) {
+            // SAFETY: the number of a `PerCpu` that `make` has created; this is its last use.
+            drop(unsafe { PerCpu::<T>::from_raw(number) });
         }
     }
 }

@@ -1,13 +1,8 @@
 //! Typed per-CPU values: one in every slot.
 //!
 //! There is never a `&mut` to the current slot's value, because a program cannot disable preemption
-//! or migration. Instead there are:
-//!
-//! - [`PerCpu::get`]: `&T` of the current slot, for values with atomics of their own. The thread
-//!   may move to another slot right after, so the value is local most of the time, but never
-//!   private.
-//! - [`SlotCell`]: an integer changed by transactions. Each transaction happens entirely on one
-//!   slot, without an atomic instruction.
+//! or migration. Instead there are [`PerCpu::get`], for values with atomics of their own, and
+//! [`SlotCell`], an integer changed by transactions, each of which happens entirely on one slot.
 
 mod cell;
 mod lazy;
@@ -31,19 +26,11 @@ use crate::rows;
 ///
 /// ```
 /// use core::sync::atomic::{AtomicU64, Ordering};
-/// use sheaves_percpu::{PerCpu, SlotCell, Zeroed};
+/// use sheaves_percpu::{PerCpu, SlotCell};
 ///
-/// #[derive(Default)]
-/// struct Latency {
-///     slowest: AtomicU64,
-/// }
-/// // SAFETY: zero is a valid value of the field.
-/// unsafe impl Zeroed for Latency {}
-///
-/// let latency = PerCpu::<Latency>::zeroed()?;
-/// latency.get().slowest.fetch_max(250, Ordering::Relaxed);
-/// let slowest = latency.iter().map(|slot| slot.slowest.load(Ordering::Relaxed)).max();
-/// assert_eq!(slowest, Some(250));
+/// let slowest = PerCpu::<AtomicU64>::zeroed()?;
+/// slowest.get().fetch_max(250, Ordering::Relaxed);
+/// assert_eq!(slowest.iter().map(|slot| slot.load(Ordering::Relaxed)).max(), Some(250));
 ///
 /// // An integer that is changed by transactions.
 /// let served = PerCpu::<SlotCell<u64>>::zeroed()?;
@@ -91,9 +78,8 @@ impl<T: Zeroed> PerCpu<T> {
 impl<T> PerCpu<T> {
     /// Creates one whose value in each slot is `value(slot)`.
     ///
-    /// All slots get their values now, so slots that no thread has used cost memory, too. The row
-    /// that threads without a slot share also gets a value: `value(n)`, where `n` is the number of
-    /// slots. Use [`PerCpu::zeroed`] where zero is a good initial value.
+    /// All slots get their values now, so slots that no thread has used cost memory, too. So does
+    /// the row that threads without a slot share: `value(n)`, where `n` is the number of slots.
     ///
     /// # Errors
     /// As [`PerCpu::zeroed`].
@@ -120,17 +106,6 @@ impl<T> PerCpu<T> {
 
     /// Converts it into a number of four bytes, for example for a tagged word, a table or a foreign
     /// language. The values stay allocated until [`PerCpu::from_raw`] takes the number back.
-    ///
-    /// ```
-    /// use sheaves_percpu::{PerCpu, SlotCell};
-    ///
-    /// let number = PerCpu::<SlotCell<u64>>::zeroed()?.into_raw();
-    /// // SAFETY: the number of a value of this type, which is turned back once.
-    /// let hits = unsafe { PerCpu::<SlotCell<u64>>::from_raw(number) };
-    /// hits.add(1);
-    /// assert_eq!(hits.sum(), 1);
-    /// # Ok::<(), sheaves_percpu::memory::Error>(())
-    /// ```
     #[inline]
     #[must_use]
     pub fn into_raw(self) -> NonZeroU32 {
@@ -141,8 +116,7 @@ impl<T> PerCpu<T> {
     ///
     /// # Safety
     /// The number is from [`PerCpu::into_raw`] of this type, in this process or in a parent of it.
-    /// It is converted back once; or at most one result is dropped, after the last use of all
-    /// results.
+    /// It is converted back once, or at most one result is dropped, after the last use of all.
     #[inline]
     #[must_use]
     pub unsafe fn from_raw(number: NonZeroU32) -> PerCpu<T> {
@@ -209,8 +183,10 @@ impl<T> PerCpu<T> {
 }
 
 impl<W: CellValue> PerCpu<SlotCell<W>> {
+    /// The value as a cell, for all its transactions.
     #[inline(always)]
-    fn whole(&self) -> CellRef<'_, W> {
+    #[must_use]
+    pub fn as_cell(&self) -> CellRef<'_, W> {
         // SAFETY: the value is the cell, and stays allocated while `self` is borrowed.
         unsafe { CellRef::at(self.offset.get() as usize) }
     }
@@ -218,33 +194,13 @@ impl<W: CellValue> PerCpu<SlotCell<W>> {
     /// Adds to the current slot's value, see [`CellRef::add`].
     #[inline(always)]
     pub fn add(&self, amount: W) {
-        self.whole().add(amount);
-    }
-
-    /// Subtracts from the current slot's value, see [`CellRef::sub`].
-    #[inline(always)]
-    pub fn sub(&self, amount: W) {
-        self.whole().sub(amount);
-    }
-
-    /// The current slot's value, see [`CellRef::load`].
-    #[inline]
-    #[must_use]
-    pub fn load(&self) -> W {
-        self.whole().load()
-    }
-
-    /// Replaces the current slot's value, see [`CellRef::cmp_store`].
-    #[inline]
-    #[must_use]
-    pub fn cmp_store(&self, expected: W, new: W) -> bool {
-        self.whole().cmp_store(expected, new)
+        self.as_cell().add(amount);
     }
 
     /// The sum over all slots, see [`CellRef::sum`].
     #[must_use]
     pub fn sum(&self) -> W {
-        self.whole().sum()
+        self.as_cell().sum()
     }
 }
 

@@ -7,20 +7,6 @@ use core::sync::atomic::{
 
 /// A type for which zero bytes are a valid value.
 ///
-/// ```
-/// use core::sync::atomic::AtomicU64;
-/// use sheaves_percpu::Zeroed;
-///
-/// #[repr(C)]
-/// struct Traffic {
-///     packets: AtomicU64,
-///     bytes: AtomicU64,
-/// }
-///
-/// // SAFETY: zero is a valid value of both fields.
-/// unsafe impl Zeroed for Traffic {}
-/// ```
-///
 /// # Safety
 /// Zero bytes are a valid value of the type.
 pub unsafe trait Zeroed {}
@@ -38,9 +24,9 @@ zeroed!(AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize);
 
 // SAFETY: null is a valid value.
 unsafe impl<T> Zeroed for AtomicPtr<T> {}
-// SAFETY: null is a valid value.
+// SAFETY: as above.
 unsafe impl<T> Zeroed for *const T {}
-// SAFETY: null is a valid value.
+// SAFETY: as above.
 unsafe impl<T> Zeroed for *mut T {}
 // SAFETY: every element is.
 unsafe impl<T: Zeroed, const COUNT: usize> Zeroed for [T; COUNT] {}

@@ -250,7 +250,7 @@ fn memory_refused() {
     let add = || {
         for _ in 0..100 {
             counter.add(7);
-            number.sub(2);
+            number.as_cell().sub(2);
             assert!(count.try_get_live());
         }
     };

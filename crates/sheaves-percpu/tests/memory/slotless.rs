@@ -55,15 +55,15 @@ fn everything_works_without_a_slot() {
     let body = || {
         for _ in 0..1000 {
             counter.add(3);
-            number.sub(1);
+            number.as_cell().sub(1);
             value.get().fetch_add(1, Ordering::Relaxed);
             // SAFETY: changed by transactions only; allocated until freed below.
             unsafe { handle.cell::<usize>(8) }.add(2);
             assert!(count.try_get_live());
             let own = PerCpu::<SlotCell<u64>>::zeroed().unwrap();
             own.add(7);
-            assert_eq!((own.sum(), own.load()), (7, 7));
-            assert!(own.cmp_store(7, 9) && !own.cmp_store(7, 10));
+            assert_eq!((own.sum(), own.as_cell().load()), (7, 7));
+            assert!(own.as_cell().cmp_store(7, 9) && !own.as_cell().cmp_store(7, 10));
             assert_eq!(own.sum(), 9);
         }
     };

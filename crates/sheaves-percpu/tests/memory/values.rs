@@ -58,7 +58,7 @@ fn numbers_by_transactions_add_up() {
     let signed = PerCpu::<SlotCell<i64>>::zeroed().unwrap();
     let unsigned = PerCpu::<SlotCell<u64>>::zeroed().unwrap();
     from_many_threads(|| {
-        signed.sub(3);
+        signed.as_cell().sub(3);
         unsigned.add(u64::MAX / 3);
     });
     assert_eq!(signed.sum(), -3000 * THREADS as i64);
@@ -74,14 +74,14 @@ fn numbers_are_replaced_where_they_are_as_expected() {
         // Relaxed: the numbers come from a counter.
         let found = next.fetch_add(1, Ordering::Relaxed);
         loop {
-            let known = maximum.load();
-            if known >= found || maximum.cmp_store(known, found) {
+            let known = maximum.as_cell().load();
+            if known >= found || maximum.as_cell().cmp_store(known, found) {
                 break;
             }
         }
     });
     assert_eq!(maximum.iter().map(SlotCell::load).max(), Some(1000 * THREADS));
-    assert!(!maximum.cmp_store(usize::MAX, 0));
+    assert!(!maximum.as_cell().cmp_store(usize::MAX, 0));
 }
 
 struct Requests {
