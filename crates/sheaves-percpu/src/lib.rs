@@ -14,8 +14,8 @@
 //! - **portable**: atomic exchange of the word, on any architecture. Slots are *virtual*: any
 //!   number of them, to which threads are assigned.
 //!
-//! The engine is chosen once, when the program is loaded, by the environment variables
-//! `SHEAVES_ENGINE` and `SHEAVES_SLOTS`.
+//! The engine is chosen when the program is loaded, by the environment variables `SHEAVES_ENGINE`
+//! and `SHEAVES_SLOTS`.
 #![cfg_attr(not(test), no_std)]
 
 mod counter;
@@ -58,7 +58,7 @@ pub mod internal {
     }
     /// What is told of per-CPU objects.
     pub mod observer {
-        pub use crate::memory::observer::{Observer, observe};
+        pub use crate::memory::objects::{Observer, observe};
     }
     /// Blocks of slots, and what is in them.
     pub mod slots {

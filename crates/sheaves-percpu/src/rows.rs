@@ -134,9 +134,8 @@ pub(crate) fn once(index: usize) -> &'static Part {
     &ONCE[index]
 }
 
-/// Makes the first `bytes` of a single part readable and writable. Under the memory lock.
-///
-/// False when memory or space is out; then nothing has changed.
+/// Makes the first `bytes` of a single part readable and writable. Under the memory lock. False,
+/// with nothing changed, when memory or space is out.
 pub(crate) fn commit_once(index: usize, bytes: usize) -> bool {
     // SAFETY: it has its own range in the space; the memory lock serialises the calls.
     unsafe { ONCE[index].grow_to(&SPACE, bytes) }
@@ -174,9 +173,8 @@ pub(crate) fn is_open(index: usize) -> bool {
     OPEN[index / 64].load(Ordering::Acquire) & (1 << (index % 64)) != 0
 }
 
-/// Makes the committed bytes of a row readable and writable. Under the slots lock.
-///
-/// False when memory is out; then nothing has changed.
+/// Makes the committed bytes of a row readable and writable. Under the slots lock. False, with
+/// nothing changed, when memory is out.
 pub(crate) fn open(index: usize) -> bool {
     if is_open(index) {
         return true;
@@ -190,9 +188,8 @@ pub(crate) fn open(index: usize) -> bool {
     is_taken
 }
 
-/// Makes the first `bytes` of every open row readable and writable. Under the slots lock.
-///
-/// False when memory is out or a row is too small; then [`committed_bytes`] is unchanged.
+/// Makes the first `bytes` of every open row readable and writable. Under the slots lock. False,
+/// with [`committed_bytes`] unchanged, when memory is out or a row is too small.
 pub(crate) fn commit(bytes: usize) -> bool {
     let committed = committed_bytes();
     if bytes <= committed {
@@ -203,15 +200,14 @@ pub(crate) fn commit(bytes: usize) -> bool {
         return false;
     }
     let more = bytes - committed;
-    for index in open_rows() {
-        // SAFETY: the range is in the space, after what was taken of this row.
-        if !unsafe { SPACE.take(row(index) + committed, more) } {
-            for done in open_rows().take_while(|done| *done < index) {
-                // SAFETY: just taken, and not published.
-                unsafe { SPACE.untake(row(done) + committed, more) };
-            }
-            return false;
+    // SAFETY: the range is in the space, after what was taken of this row.
+    let take = |index: &usize| unsafe { SPACE.take(row(*index) + committed, more) };
+    if let Some(failed) = open_rows().find(|index| !take(index)) {
+        for done in open_rows().take_while(|done| *done < failed) {
+            // SAFETY: just taken, and not published.
+            unsafe { SPACE.untake(row(done) + committed, more) };
         }
+        return false;
     }
     // Relaxed: under the slots lock, see `committed_bytes`.
     COMMITTED.store(bytes, Ordering::Relaxed);

@@ -1,10 +1,11 @@
-//! The start: the choice of the engine, made once.
-//!
-//! The options `SHEAVES_ENGINE` and `SHEAVES_SLOTS` are in `docs/options.md`.
+//! The start: the choice of the engine, made once, by the options `SHEAVES_ENGINE` and
+//! `SHEAVES_SLOTS` of `docs/options.md`.
 //!
 //! The portable engine is chosen on request, on other architectures, and where rseq is refused (old
 //! kernel, seccomp, emulator). libc's rseq registration is used if there is one. Otherwise every
 //! thread registers its own area at its first slow path.
+
+use core::sync::atomic::Ordering;
 
 use sheaves_sys::lock::Lock;
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
@@ -12,7 +13,8 @@ use sheaves_sys::membarrier;
 use sheaves_sys::{options, rseq, tls, topology};
 
 use crate::engine::{Access, Facts, Mode, SlotKind, mode, publish};
-use crate::{fork, rows, table};
+use crate::table::{self, TABLE};
+use crate::{fork, rows};
 
 /// What was chosen, from the first attempt on.
 static STARTING: Lock<Option<(Facts, Access)>> = Lock::new(None);
@@ -22,7 +24,8 @@ impl Access {
     /// Otherwise a load and a test.
     #[inline]
     pub fn get() -> Access {
-        if !Access::is_started() && !try_start() {
+        // Acquire pairs with the Release in `publish`: the other field is set, too.
+        if TABLE.rseq_cs.load(Ordering::Acquire) == 0 && !try_start() {
             sheaves_sys::report::die(format_args!("no address space for per-CPU areas"));
         }
         // SAFETY: the engine has started.
@@ -54,7 +57,6 @@ sheaves_sys::run_when_loaded!(if try_start() {
     complain();
 });
 
-/// Reports that the option could not be followed.
 fn complain() {
     let asked = options::ENGINE.word();
     if asked.starts_with("rseq") && mode() != Mode::Rseq {

@@ -8,8 +8,6 @@
 //!
 //! A slot's row begins with its block; its per-CPU objects follow.
 //!
-//! Which thread writes which memory, and when:
-//!
 //! | memory | written by | when |
 //! |---|---|---|
 //! | table entries -2, -1 | none | always the bootstrap block (threads without a slot) |

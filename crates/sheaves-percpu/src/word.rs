@@ -7,7 +7,6 @@ pub(crate) const BLOCK_WORDS: usize = 4096;
 /// A range of words in every block, used by one layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Region {
-    /// Index in [`Region::ALL`].
     pub(crate) index: usize,
     first: usize,
     words: usize,

@@ -184,7 +184,6 @@ impl<B: Backing> Allocator<B> {
         self.records.header(chunk).free_bits == self.geometry.bits
     }
 
-    /// Moves a chunk to the list of its longest run.
     #[inline]
     fn update_list(&mut self, chunk: u32) {
         let list = self.list_for(chunk);

@@ -32,25 +32,15 @@ pub(super) fn zero_runs(map: &[u64], from: u32, end: u32) -> impl Iterator<Item 
 /// First one bit of the words XORed with `flip`.
 #[inline(always)]
 fn next(map: &[u64], from: u32, end: u32, flip: u64) -> u32 {
-    if from >= end {
-        return end;
-    }
-    let first = (from / WORD_BITS) as usize;
-    let Some((word, rest)) = map.get(first..).and_then(<[u64]>::split_first) else { return end };
     let mut base = from & !(WORD_BITS - 1);
-    let word = (word ^ flip) & (u64::MAX << (from % WORD_BITS));
-    if word != 0 {
-        return (base + word.trailing_zeros()).min(end);
-    }
-    for word in rest {
-        base += WORD_BITS;
-        if base >= end {
-            return end;
-        }
-        let word = word ^ flip;
-        if word != 0 {
+    let mut mask = u64::MAX << (from % WORD_BITS);
+    for word in map.get((from / WORD_BITS) as usize..).unwrap_or_default() {
+        let word = (word ^ flip) & mask;
+        if base >= end || word != 0 {
             return (base + word.trailing_zeros()).min(end);
         }
+        mask = u64::MAX;
+        base += WORD_BITS;
     }
     end
 }
@@ -137,7 +127,6 @@ pub fn run_start(map: &[u64], from: u32, floor: u32) -> u32 {
     floor
 }
 
-/// True when the bit is one. Positions after the map are not.
 #[inline(always)]
 pub fn is_one(map: &[u64], bit: u32) -> bool {
     map.get((bit / WORD_BITS) as usize).is_some_and(|word| word >> (bit % WORD_BITS) & 1 != 0)

@@ -194,7 +194,6 @@ impl Chunk<'_> {
         run
     }
 
-    /// The object that begins at a bit; `None` when none does.
     #[inline]
     pub(super) fn object_at(&self, bit: u32) -> Option<Run> {
         if !bits::is_one(self.allocated, bit) || !bits::is_one(self.bounds, bit) {
@@ -210,7 +209,6 @@ impl Chunk<'_> {
         !bits::is_one(self.allocated, bit) && bits::is_one(self.bounds, bit)
     }
 
-    /// Pages without an object, one bit each.
     pub(super) fn free_pages(&self) -> u64 {
         let free = self.pages.iter().enumerate().filter(|(_, page)| page.is_free());
         free.fold(0, |pages, (page, _)| pages | 1 << page)

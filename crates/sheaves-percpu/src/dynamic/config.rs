@@ -77,7 +77,6 @@ impl Request {
         Ok(Request { bits, align_mask: (align.div_ceil(GRAIN_BYTES) - 1) as u32 })
     }
 
-    /// The first aligned bit at or after `bit`.
     #[inline(always)]
     pub(super) fn align_up(self, bit: u32) -> u32 {
         (bit + self.align_mask) & !self.align_mask
@@ -153,7 +152,6 @@ pub(super) struct Geometry {
     pub(super) unit_shift: u32,
     /// Bits of a chunk's allocation map.
     pub(super) bits: u32,
-    /// Number of pages of a chunk.
     pub(super) pages: u32,
     /// The first chunk that is not entirely in the hidden head, and how many of its bits are.
     pub(super) first_chunk: u32,

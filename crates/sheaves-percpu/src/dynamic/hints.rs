@@ -56,7 +56,6 @@ impl Run {
         Run { start: base + self.start, end: base + self.end }
     }
 
-    /// The pages that it is in.
     #[inline(always)]
     pub(super) fn pages(self) -> Range<u32> {
         self.start / PAGE_BITS..self.end.div_ceil(PAGE_BITS)
@@ -83,13 +82,11 @@ pub(super) struct Hints {
 }
 
 impl Hints {
-    /// A span without an object.
     pub(super) const fn free(bits: u32) -> Hints {
         let contig = Run::new(0, bits);
         Hints { contig, first_free: 0, left: bits, right: bits, ..Hints::full(bits) }
     }
 
-    /// A span without a free bit.
     pub(super) const fn full(bits: u32) -> Hints {
         let (contig, scan) = (Run::EMPTY, Run::EMPTY);
         Hints { contig, scan, first_free: bits, left: 0, right: 0, bits }

@@ -7,14 +7,10 @@
 //! | last but one | sidelined: pages were depopulated |
 //! | last | free: without an object |
 //!
-//! With four lists per power of two, few chunks in a request's first list turn out to be too small
-//! for it.
-//!
-//! A request begins with the list of its own size and goes up. A chunk that gained space moves to
+//! A request begins with the list of its own size and goes up. With four lists per power of two,
+//! few chunks in its first list turn out to be too small for it. A chunk that gained space moves to
 //! the head of its new list, and one that lost space to the tail. So the fullest chunks are filled
-//! first.
-//!
-//! The links are chunk numbers in the headers.
+//! first. The links are chunk numbers in the headers.
 
 use crate::dynamic::config::{GRAIN_BYTES, UNIT_BYTES_MAX};
 use crate::dynamic::records::Records;
@@ -92,7 +88,6 @@ impl Lists {
         (header.next, header.previous, header.list) = (next, previous, list);
     }
 
-    /// Takes a chunk out of its list.
     pub(super) fn remove(&mut self, records: &mut Records, chunk: u32) {
         let header = records.header(chunk);
         let (next, previous, list) = (header.next, header.previous, header.list);
@@ -110,7 +105,6 @@ impl Lists {
         }
     }
 
-    /// Moves the first `count` chunks of a list to its tail.
     #[cold]
     pub(super) fn rotate(&mut self, records: &mut Records, list: u32, count: u32) {
         for _ in 0..count {

@@ -81,7 +81,6 @@ impl Records {
         bits::is_one(self.live(), chunk)
     }
 
-    /// The first live chunk from number `from` on.
     pub(super) fn next_live(&self, from: u32) -> Option<u32> {
         let chunk = bits::next_one(self.live(), from, self.chunks_max);
         (chunk < self.chunks_max).then_some(chunk)
@@ -100,7 +99,6 @@ impl Records {
         start..start + self.record_bytes
     }
 
-    /// Start of a live chunk's record.
     #[inline(always)]
     fn start_of(&self, chunk: u32) -> *mut u8 {
         debug_assert!(self.is_live(chunk));
@@ -109,7 +107,6 @@ impl Records {
         unsafe { self.base.as_ptr().add(start) }
     }
 
-    /// The header of a live chunk.
     #[inline(always)]
     pub(super) fn header(&self, chunk: u32) -> &Header {
         // SAFETY: a live record is initialised and begins with its header, aligned to a cache line.

@@ -16,7 +16,6 @@ pub(super) fn page(page: &mut Hints, words: &[u64], work: &Work) {
     work.words_read(from, PAGE_BITS - 1);
 }
 
-/// Recomputes the hints of a chunk.
 pub(super) fn chunk(chunk: &mut Hints, pages: &[Hints], work: &Work) {
     let from = chunk.begin_refresh();
     let mut walk = Walk { chunk, carried: Run::EMPTY, unknown: false };
@@ -92,7 +91,6 @@ impl Walk<'_> {
         }
     }
 
-    /// Enters the carried run, which ends here.
     #[inline]
     fn finish(&mut self) {
         if !self.carried.is_empty() {

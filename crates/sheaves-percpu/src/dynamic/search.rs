@@ -4,18 +4,21 @@
 use crate::dynamic::bits;
 use crate::dynamic::chunk::Chunk;
 use crate::dynamic::config::Request;
-use crate::dynamic::hints::{Hints, PAGE_BITS, Run};
+use crate::dynamic::hints::{PAGE_BITS, Run};
 
 impl Chunk<'_> {
     /// A free area for the request, in a chunk whose longest run is long enough.
     #[inline]
     pub(super) fn find(&self, request: Request) -> Option<Run> {
         let from = self.walk(self.header.hints.resume(request.bits), request)?;
-        if request.bits <= bits::ZERO_RUN_MAX {
-            self.search_words(from, request)
-        } else {
-            self.first_fit(from, from + request.bits + PAGE_BITS, request)
+        if request.bits > bits::ZERO_RUN_MAX {
+            return self.first_fit(from, from + request.bits + PAGE_BITS, request);
         }
+        let (end, count) = (self.header.hints.bits, request.bits);
+        let place = bits::zero_run(self.allocated, from, end, count, request.align_mask)?;
+        let area = Run::new(place, count);
+        self.work.words_read(from, area.end);
+        Some(area)
     }
 
     /// Walks over the pages' hints from a bit on. Returns the bit where the search of the bitmap
@@ -42,7 +45,9 @@ impl Chunk<'_> {
             }
             let fits = request.place_in(page.contig).is_some();
             if fits && page.contig.start >= resume {
-                return Some(base + from_in_page(page, request.bits).max(resume));
+                let alone = page.only_contig_fits(request.bits);
+                let begin = if alone { page.contig.start } else { page.resume(request.bits) };
+                return Some(base + begin.max(resume));
             }
             let end = base + PAGE_BITS;
             let tail = PAGE_BITS - page.right;
@@ -61,21 +66,4 @@ impl Chunk<'_> {
         self.work.words_read(from, area.map_or(end, |area| area.end));
         area
     }
-
-    /// The first free area in the bitmap from a bit on, of at most [`bits::ZERO_RUN_MAX`] bits.
-    #[inline]
-    fn search_words(&self, from: u32, request: Request) -> Option<Run> {
-        let end = self.header.hints.bits;
-        let (count, align_mask) = (request.bits, request.align_mask);
-        let place = bits::zero_run(self.allocated, from, end, count, align_mask);
-        let area = Run::new(place?, count);
-        self.work.words_read(from, area.end);
-        Some(area)
-    }
-}
-
-/// The start of the search in a page that has space.
-#[inline(always)]
-fn from_in_page(page: &Hints, bits: u32) -> u32 {
-    if page.only_contig_fits(bits) { page.contig.start } else { page.resume(bits) }
 }

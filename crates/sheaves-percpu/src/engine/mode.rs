@@ -19,13 +19,6 @@ pub struct Access {
 }
 
 impl Access {
-    /// True once the engine has started.
-    #[inline]
-    pub(crate) fn is_started() -> bool {
-        // Acquire pairs with the Release in `publish`: the other field is set, too.
-        TABLE.rseq_cs.load(Ordering::Acquire) != 0
-    }
-
     /// The access, without a test whether the engine has started.
     ///
     /// # Safety
@@ -83,20 +76,16 @@ pub struct Facts {
 static STATE: AtomicU32 = AtomicU32::new(0);
 const FENCE: u32 = 1 << 2;
 
-fn mode_of(state: u32) -> Mode {
-    match state & 3 {
-        0 => Mode::NotStarted,
-        1 => Mode::Portable,
-        _ => Mode::Rseq,
-    }
-}
-
 /// The engine in use.
 #[inline]
 pub fn mode() -> Mode {
     // Acquire pairs with the Release in `publish`: a thread that reads an engine sees its table and
     // rows.
-    mode_of(STATE.load(Ordering::Acquire))
+    match STATE.load(Ordering::Acquire) & 3 {
+        0 => Mode::NotStarted,
+        1 => Mode::Portable,
+        _ => Mode::Rseq,
+    }
 }
 
 /// What the start found.
@@ -104,7 +93,7 @@ pub fn facts() -> Facts {
     // Acquire: as in `mode`.
     let state = STATE.load(Ordering::Acquire);
     Facts {
-        mode: mode_of(state),
+        mode: mode(),
         slot_kind: match state & 3 {
             2 => SlotKind::MmCid,
             3 => SlotKind::CpuId,
@@ -119,7 +108,7 @@ pub fn facts() -> Facts {
 pub(crate) fn publish(facts: &Facts, access: Access) {
     // Relaxed: published by the Release below.
     TABLE.slot.store(access.slot, Ordering::Relaxed);
-    // Release pairs with the Acquire in `is_started`.
+    // Release pairs with the Acquire in `Access::get`.
     TABLE.rseq_cs.store(access.rseq_cs, Ordering::Release);
     let fence = if facts.fence { FENCE } else { 0 };
     // Release pairs with the Acquire in `mode` and `facts`.

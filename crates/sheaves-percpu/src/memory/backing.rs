@@ -9,8 +9,7 @@ use crate::dynamic::{Backing, PAGE_BYTES};
 use crate::memory::handle_map;
 use crate::{rows, slots};
 
-/// Bytes of a chunk in one row. A program with a million objects has a few hundred chunks, and an
-/// empty chunk wastes little.
+/// Bytes of a chunk in one row.
 pub(crate) const UNIT_BYTES: usize = 64 << 10;
 /// Rows grow by 1/8 of their size, so that the number of system calls is logarithmic.
 const GROWTH_SHARE: usize = 8;
@@ -58,13 +57,10 @@ unsafe impl Backing for Rows {
         let need = (chunk + 1) * UNIT_BYTES;
         let _slots = slots::SLOTS.lock();
         let committed = rows::committed_bytes();
-        let wish = if need <= committed {
-            // This happens for the first chunk if a page is as large as a chunk: the committed head
-            // of the row then includes that chunk.
-            committed
-        } else {
-            need.max(committed + committed / GROWTH_SHARE).min(rows::row_bytes())
-        };
+        // A chunk that was destroyed before is still committed, and so is the first one if a page is
+        // as large as a chunk.
+        let more = if need > committed { committed / GROWTH_SHARE } else { 0 };
+        let wish = need.max(committed + more).min(rows::row_bytes());
         // The map first: every object in committed rows needs its byte.
         let grow = |bytes| handle_map::commit(bytes) && rows::commit(bytes);
         grow(wish) || grow(need)

@@ -2,7 +2,7 @@
 //!
 //! A class has one word in every block, which holds the cursor of a sheaf of free objects. An entry
 //! is the offset of an object, which is even. Allocation is a `pop`, freeing a `push`. An empty
-//! sheaf gets a batch from the allocator, and a full one returns its older half.
+//! sheaf gets a batch from the allocator, and a full one flushes its older half.
 //!
 //! | word | meaning | transitions |
 //! |---|---|---|
@@ -24,7 +24,7 @@ use crate::slots::{self, Attached, attach};
 use crate::word::Word;
 use sheaves_sys::membarrier::Reach;
 
-/// Number of objects that a full sheaf returns to the allocator.
+/// Number of objects that a full sheaf flushes.
 const SURPLUS: usize = Sheaf::OBJECTS_MAX / 2;
 
 /// Pops an object from the current slot's sheaf.
@@ -105,9 +105,8 @@ fn put(sheaf: Sheaf) {
     unsafe { MEMORY.lock().sheaves.put(sheaf) };
 }
 
-/// Puts an object into the current slot's sheaf; a full sheaf first returns its older half.
-///
-/// The object is of this class and zero in every row, and the caller gives it up.
+/// Puts an object, of this class and zero in every row, into the current slot's sheaf; a full sheaf
+/// first flushes its older half.
 #[cold]
 #[inline(never)]
 pub(super) fn free_slow(class: Class, offset: usize) {
@@ -151,7 +150,7 @@ pub(super) fn free_uncached(offset: usize) {
     MEMORY.lock().free(&mut [offset]);
 }
 
-/// Returns the older half of an owned, full sheaf to the allocator, adds an object to the sheaf and
+/// Flushes the older half of an owned, full sheaf to the allocator, adds an object to the sheaf and
 /// installs it in the current slot again.
 fn flush_half(word: Word, sheaf: Sheaf, offset: usize) {
     const KEPT: usize = Sheaf::OBJECTS_MAX - SURPLUS;
@@ -167,7 +166,7 @@ fn flush_half(word: Word, sheaf: Sheaf, offset: usize) {
     }
 }
 
-/// Returns all objects in the caches of all slots to the allocator. True when there were any.
+/// Flushes the caches of all slots to the allocator. True when there were any objects.
 #[cold]
 pub(super) fn drain() -> bool {
     if !is_open() {

@@ -47,7 +47,6 @@ pub(crate) mod class;
 mod handle;
 mod handle_map;
 pub(crate) mod objects;
-pub(crate) mod observer;
 pub(crate) mod state;
 
 pub use handle::Handle;

@@ -4,12 +4,12 @@
 //! write. Untouched pages and discarded pages are zero anyway. Words that are already zero are only
 //! read: this takes no cache lines from other CPUs, and allocates no memory for untouched pages.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use crate::dynamic::{Error, Shape};
 use crate::engine::rows::PackedWord;
 use crate::memory::class::Class;
-use crate::memory::{caches, observer};
+use crate::memory::caches;
 use crate::rows;
 use crate::word::{BLOCK_BYTES, RowWord};
 
@@ -23,7 +23,9 @@ pub(crate) fn alloc(shape: Shape) -> Result<usize, Error> {
         },
         None => caches::alloc_uncached(shape)?,
     };
-    observer::allocated(offset, shape.size);
+    if observer().is_some() {
+        note_alloc(offset, shape.size);
+    }
     Ok(offset)
 }
 
@@ -33,7 +35,9 @@ pub(crate) fn alloc(shape: Shape) -> Result<usize, Error> {
 /// The object is from [`alloc`] with this shape and not used any more in any row.
 #[inline]
 pub(crate) unsafe fn free(offset: usize, shape: Shape) {
-    observer::will_free(offset);
+    if let Some(observer) = observer() {
+        (observer.free)(rows::shared() + offset);
+    }
     // SAFETY: the caller owns the object.
     unsafe { zero(offset, shape.size) };
     match Class::of(shape) {
@@ -85,6 +89,43 @@ unsafe fn zero_units<U: Copy + Default + PartialEq>(address: usize, count: usize
             // SAFETY: as above.
             unsafe { unit.write(U::default()) };
         }
+    }
+}
+
+/// Functions that are called with the address of an object in no slot's row, which is the object's
+/// own. They are called without a lock.
+#[derive(Debug)]
+pub struct Observer {
+    /// An object was allocated, of `bytes` in each slot, by the function that `stack` and `frame`
+    /// are of: see `sheaves_sys::stack`.
+    pub alloc: extern "C" fn(address: usize, bytes: usize, stack: usize, frame: usize),
+    /// An object is about to be freed.
+    pub free: fn(address: usize),
+}
+
+static OBSERVER: AtomicPtr<Observer> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Sets the observer, which is told of all objects from now on, for ever.
+pub fn observe(observer: &'static Observer) {
+    // Release pairs with the Acquire in `observer`.
+    OBSERVER.store(core::ptr::from_ref(observer).cast_mut(), Ordering::Release);
+}
+
+#[inline]
+fn observer() -> Option<&'static Observer> {
+    // Acquire pairs with the Release in `observe`.
+    // SAFETY: null or a static.
+    unsafe { OBSERVER.load(Ordering::Acquire).as_ref() }
+}
+
+crate::with_frame! {
+    #[cold]
+    [] fn note_alloc(offset: usize, bytes: usize) -> () = note_alloc_from;
+}
+
+extern "C" fn note_alloc_from(offset: usize, bytes: usize, stack: usize, frame: usize) {
+    if let Some(observer) = observer() {
+        (observer.alloc)(rows::shared() + offset, bytes, stack, frame);
     }
 }
 
