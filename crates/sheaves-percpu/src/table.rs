@@ -76,6 +76,7 @@ pub static TABLE: Table = {
 /// Byte of entry 0.
 pub const ENTRY_0: usize = offset_of!(Table, entries) + 8 * ENTRIES_BEFORE;
 
+#[inline]
 pub(crate) fn bootstrap() -> usize {
     (&raw const BOOTSTRAP_BLOCK).addr()
 }

@@ -127,6 +127,7 @@ pub fn run_start(map: &[u64], from: u32, floor: u32) -> u32 {
     floor
 }
 
+/// True when the bit is one. Positions after the map are not.
 #[inline(always)]
 pub fn is_one(map: &[u64], bit: u32) -> bool {
     map.get((bit / WORD_BITS) as usize).is_some_and(|word| word >> (bit % WORD_BITS) & 1 != 0)

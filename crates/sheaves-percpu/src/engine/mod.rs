@@ -26,8 +26,6 @@ pub mod rows;
 pub mod rows_slow;
 #[cfg_attr(not(any(target_arch = "aarch64", target_arch = "x86_64")), path = "no_rseq.rs")]
 mod rseq;
-#[cfg_attr(target_arch = "aarch64", path = "rows_aarch64.rs")]
-#[cfg_attr(target_arch = "x86_64", path = "rows_x86_64.rs")]
 #[cfg_attr(not(any(target_arch = "aarch64", target_arch = "x86_64")), path = "no_rseq_rows.rs")]
 mod rseq_rows;
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]

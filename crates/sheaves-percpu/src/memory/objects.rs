@@ -8,8 +8,8 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use crate::dynamic::{Error, Shape};
 use crate::engine::rows::PackedWord;
-use crate::memory::class::Class;
 use crate::memory::caches;
+use crate::memory::class::Class;
 use crate::rows;
 use crate::word::{BLOCK_BYTES, RowWord};
 
