@@ -1,5 +1,4 @@
-//! The start: the choice of the engine, made once, by the options `SHEAVES_ENGINE` and
-//! `SHEAVES_SLOTS` of `docs/options.md`.
+//! The start: the choice of the engine, made once. Its options are in `docs/options.md`.
 //!
 //! The portable engine is chosen on request, on other architectures, and where rseq is refused (old
 //! kernel, seccomp, emulator). libc's rseq registration is used if there is one. Otherwise every

@@ -16,8 +16,8 @@
 //! Chunks are in lists by their longest free run. So a request begins with the fullest chunk that
 //! can hold it, and never visits chunks with only smaller holes.
 //!
-//! A page is *populated* when an object is placed on it. [`Allocator::balance`] discards empty pages
-//! when there are many.
+//! A page is *populated* when an object is placed on it. [`Allocator::balance`] discards empty
+//! pages when there are many.
 //!
 //! Chunks, pages, their hints and the scan hint are those of Linux's `mm/percpu.c`; here all hints
 //! are exact. Its algorithms of 2019 are in the crate `sheaves-history`, as benchmark peers.

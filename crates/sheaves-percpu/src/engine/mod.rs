@@ -36,6 +36,7 @@ pub(crate) use portable::{check_in_of_others, cursor_of, take as take_portable};
 pub(crate) use rows_slow::current_row;
 
 pub use mode::{Access, Facts, Mode, SlotKind, facts, mode};
+pub use rows_slow::current_slot;
 pub use rseq::{pop, push};
 
 use core::sync::atomic::Ordering;
@@ -44,17 +45,11 @@ use crate::sheaf::Cursor;
 use crate::table;
 use crate::word::{RowWord, Word};
 
-/// The access, for callers that have read a mode other than `NotStarted`.
-fn access() -> Access {
-    // SAFETY: the caller has read the mode, so the engine has started.
-    unsafe { Access::of_started() }
-}
-
 /// [`pop`] for the slow path, in both engines.
 #[must_use]
 pub fn pop_slow(word: Word) -> Option<usize> {
     match mode() {
-        Mode::Rseq => pop(access(), word),
+        Mode::Rseq => pop(rows_slow::access(), word),
         Mode::Portable => portable::pop(word),
         Mode::NotStarted => None,
     }
@@ -68,7 +63,7 @@ pub fn pop_slow(word: Word) -> Option<usize> {
 pub unsafe fn push_slow(word: Word, object: usize) -> bool {
     match mode() {
         // SAFETY: the same contract.
-        Mode::Rseq => unsafe { rseq::push(access(), word, object) },
+        Mode::Rseq => unsafe { rseq::push(rows_slow::access(), word, object) },
         // SAFETY: the same contract.
         Mode::Portable => unsafe { portable::push(word, object) },
         Mode::NotStarted => false,
@@ -101,13 +96,4 @@ pub unsafe fn cmp_store(word: Word, expected: Cursor, new: Cursor) -> bool {
     // SAFETY: a block is the head of its row.
     let word = unsafe { RowWord::new(word.offset()) };
     rows_slow::cmp_store(word, expected.bits(), new.bits()) == rows::Outcome::Done
-}
-
-/// The slot that the thread runs on at this moment: a hint. Negative when it has none yet.
-pub fn current_slot() -> i32 {
-    match mode() {
-        Mode::Rseq => rseq::slot(access()),
-        Mode::Portable => portable::slot(),
-        Mode::NotStarted => -1,
-    }
 }

@@ -140,9 +140,8 @@ pub(crate) fn take(word: &AtomicUsize, new: Cursor) -> Cursor {
     loop {
         // Relaxed: a hint for the exchange below.
         let value = word.load(Ordering::Relaxed);
-        // AcqRel: Acquire pairs with the Release in `check_in`, for the sheaf that is taken; Release
-        // with the Acquire of the next check-out, for the one that is left. Relaxed on failure: the
-        // loop tries again.
+        // AcqRel: Acquire pairs with the Release in `check_in`, for the sheaf that is taken,
+        // Release with the Acquire of the next check-out. Relaxed on failure: the loop tries again.
         let won = value & BUSY == 0
             && word
                 .compare_exchange(value, new.bits(), Ordering::AcqRel, Ordering::Relaxed)

@@ -7,8 +7,8 @@
 //! | [`add_guarded`] | wrapping addition | the guard is not 0; the word is [`CLOSED`] |
 //! | [`cmp_store`] | stores the new value if the word holds the expected one | it holds another |
 //!
-//! The inlined forms work only in the rseq engine, and those in [`slow`] in both. All of them return
-//! [`Outcome::NoBlock`] without a block.
+//! The inlined forms work only in the rseq engine, and those in [`slow`] in both. All of them
+//! return [`Outcome::NoBlock`] without a block.
 //!
 //! A guard stops additions from outside: set the guard, fence, read the words. The portable engine
 //! has nothing to fence, so there the words themselves are closed, too.
@@ -34,7 +34,7 @@ pub enum Outcome {
     NoBlock,
 }
 
-/// A [`RowWord`] and the [`Access`] to it in one number, which one load from the word's owner gives.
+/// A [`RowWord`] and the [`Access`] to it in one number, for one load from the word's owner.
 ///
 /// | bits | content |
 /// |---|---|

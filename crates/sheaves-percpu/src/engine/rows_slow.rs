@@ -1,16 +1,32 @@
-//! The transactions of [`super::rows`] in either engine.
+//! The current slot, and the transactions of [`super::rows`], in either engine.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::mode::{Access, Mode, mode};
 use super::rows::{self, CLOSED, Outcome, PackedWord};
+use super::{portable, rseq};
 use crate::table;
 use crate::word::RowWord;
+
+/// The access, for callers that have read a mode other than `NotStarted`.
+pub(super) fn access() -> Access {
+    // SAFETY: the caller has read the mode, so the engine has started.
+    unsafe { Access::of_started() }
+}
+
+/// The slot that the thread runs on at this moment: a hint. Negative when it has none yet.
+pub fn current_slot() -> i32 {
+    match mode() {
+        Mode::Rseq => rseq::slot(access()),
+        Mode::Portable => portable::slot(),
+        Mode::NotStarted => -1,
+    }
+}
 
 /// The address of the current slot's row: a hint. `None` when the slot has no block.
 #[inline]
 pub(crate) fn current_row() -> Option<usize> {
-    let row = table::current_block(super::current_slot());
+    let row = table::current_block(current_slot());
     (row != table::bootstrap()).then_some(row)
 }
 
@@ -55,8 +71,7 @@ fn either(
     new: impl Fn(usize) -> Option<usize>,
 ) -> Outcome {
     match mode() {
-        // SAFETY: the engine has started.
-        Mode::Rseq => fast(unsafe { Access::of_started() }),
+        Mode::Rseq => fast(access()),
         Mode::Portable => current_row().map_or(Outcome::NoBlock, |row| {
             // AcqRel pairs with itself and with check-outs and check-ins, on the same word:
             // transactions on a slot are ordered, in this engine also where threads share it.

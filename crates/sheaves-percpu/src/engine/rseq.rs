@@ -17,7 +17,7 @@
 //! A critical section that fails jumps to its end label before the commit; a register gives the
 //! outcome. `rseq_cs` is not cleared afterwards; the kernel does that when it finds the instruction
 //! pointer outside. A thread without a slot reads -1 or -2 (`cpu_id`) as its slot number. The
-//! table's entries for these have the bootstrap block, so "is this thread registered" needs no test.
+//! table's entries for these have the bootstrap block, so it needs no test.
 
 #[cfg_attr(target_arch = "aarch64", path = "rseq_aarch64.rs")]
 #[cfg_attr(target_arch = "x86_64", path = "rseq_x86_64.rs")]

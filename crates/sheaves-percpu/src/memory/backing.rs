@@ -57,8 +57,8 @@ unsafe impl Backing for Rows {
         let need = (chunk + 1) * UNIT_BYTES;
         let _slots = slots::SLOTS.lock();
         let committed = rows::committed_bytes();
-        // A chunk that was destroyed before is still committed, and so is the first one if a page is
-        // as large as a chunk.
+        // A chunk that was destroyed before is still committed, and so is the first one if a page
+        // is as large as a chunk.
         let more = if need > committed { committed / GROWTH_SHARE } else { 0 };
         let wish = need.max(committed + more).min(rows::row_bytes());
         // The map first: every object in committed rows needs its byte.

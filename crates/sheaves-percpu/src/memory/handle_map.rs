@@ -12,8 +12,8 @@
 //! atomic instruction. A byte is set by a plain store, and only `free` needs an atomic instruction.
 //!
 //! One map, with a byte per 8 bytes, is for objects below 16 bytes: no two of them begin in the
-//! same 8 bytes. The other, with a byte per 16 bytes, is for larger objects. They exist once, not in
-//! each slot, and use memory only where there are objects with handles.
+//! same 8 bytes. The other, with a byte per 16 bytes, is for larger objects. They exist once, not
+//! in each slot, and use memory only where there are objects with handles.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicU8, Ordering};

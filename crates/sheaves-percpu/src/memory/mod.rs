@@ -24,7 +24,7 @@
 //! the size, and it has one owner.
 //!
 //! Objects are zero in every slot at first. The memory of a slot that no thread uses costs nothing.
-//! A page of a slot costs memory after the first write to it; pages without an object are discarded.
+//! A page of a slot costs memory after the first write to it; one without objects is discarded.
 //!
 //! # Parts and their locks
 //!
