@@ -15,9 +15,10 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use sheaves_sys::errno::{ENOMEM, ENOSPC};
 use sheaves_sys::lock::{Held, Lock};
-use sheaves_sys::memfd::Memfd;
 use sheaves_sys::report::Line;
-use sheaves_sys::{announce_when_loaded, errno, fork, futex, map, options, process, request};
+use sheaves_sys::{
+    announce_when_loaded, errno, fork, futex, map, memfd, options, process, request,
+};
 
 use crate::commands;
 use crate::layout::{
@@ -99,10 +100,10 @@ fn answer_request(control: Held<'_, Option<&'static Page>>, page: &'static Page)
 
 /// Makes the page. Where this fails no tool gets an answer.
 fn make() -> Option<&'static Page> {
-    let file = Memfd::make(NAME, FILE_BYTES)?;
+    let file = memfd::make(NAME, FILE_BYTES)?;
     // SAFETY: nothing is replaced.
-    let Some(address) = (unsafe { map::shared(0, ANSWER_AT, file.descriptor()) }) else {
-        file.close();
+    let Some(address) = (unsafe { map::shared(0, ANSWER_AT, file) }) else {
+        process::close(file);
         return None;
     };
     // SAFETY: mapped just now, and never unmapped; all of it is atomic.

@@ -7,7 +7,7 @@
 use core::ffi::{c_int, c_void};
 
 use sheaves_sys::errno::ENOMEM;
-use sheaves_sys::{fork, function, process};
+use sheaves_sys::{fork, function, object};
 
 type Handler = Option<unsafe extern "C" fn()>;
 type Register = unsafe extern "C" fn(Handler, Handler, Handler, *mut c_void) -> c_int;
@@ -26,7 +26,7 @@ pub unsafe extern "C" fn __register_atfork(
     // The first call comes back here by way of `pthread_atfork`.
     fork::register();
     // SAFETY: null, or libc's function, which has this type.
-    let next = unsafe { function::at::<Register>(process::next_symbol(c"__register_atfork")) };
+    let next = unsafe { function::at::<Register>(object::next_symbol(c"__register_atfork")) };
     // SAFETY: the caller's contract.
     next.map_or(ENOMEM, |next| unsafe { next(prepare, parent, child, object) })
 }

@@ -11,7 +11,7 @@ use core::ptr::null_mut;
 use sheaves_heap as heap;
 use sheaves_sys::errno::{self, EINVAL, ENOMEM};
 use sheaves_sys::function::{self, FnCell};
-use sheaves_sys::{map, process};
+use sheaves_sys::{map, object};
 
 heap::define_malloc! {
     /// `malloc(3)`.
@@ -102,7 +102,7 @@ sheaves_sys::run_when_loaded!(first_realloc());
 fn first_realloc() -> Realloc {
     REALLOC.get().unwrap_or_else(|| {
         // SAFETY: null, or a function of that name.
-        let found = unsafe { function::at(process::first_symbol(c"realloc")) };
+        let found = unsafe { function::at(object::first_symbol(c"realloc")) };
         let first = found.unwrap_or(realloc);
         REALLOC.set(Some(first));
         first

@@ -24,7 +24,7 @@ use core::ffi::{CStr, c_void};
 use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
 use sheaves_heap as heap;
-use sheaves_sys::{process, report};
+use sheaves_sys::{object, report};
 
 /// An operator as the loader has bound its name for all objects; `replaceable.list` has the names.
 #[repr(transparent)]
@@ -72,7 +72,7 @@ fn delete_sized() -> DeleteSized {
 /// is loaded.
 pub(crate) fn check_sizes() {
     let here = (&raw const ANSWER).cast();
-    if process::is_same_object(DELETE.operator() as *const c_void, here) {
+    if object::is_same_object(DELETE.operator() as *const c_void, here) {
         // Relaxed: as above.
         DELETE_SIZED.store(delete_checked as *mut c_void, Ordering::Relaxed);
     }
@@ -108,7 +108,7 @@ fn is_new_replaced_slow() -> bool {
         NEW_ARRAY_ALIGNED.operator() as *const c_void,
     ];
     let here = (&raw const ANSWER).cast();
-    let is_replaced = !operators.into_iter().all(|is| process::is_same_object(is, here));
+    let is_replaced = !operators.into_iter().all(|is| object::is_same_object(is, here));
     // Relaxed: as above.
     ANSWER.store(if is_replaced { YES } else { NO }, Ordering::Relaxed);
     is_replaced
@@ -123,7 +123,7 @@ fn unless_replaced(alloc: impl FnOnce() -> *mut u8) -> *mut u8 {
 /// The runtime's own operator of this name.
 #[cold]
 fn next(name: &CStr) -> *mut c_void {
-    let operator = process::next_symbol(name);
+    let operator = object::next_symbol(name);
     if operator.is_null() {
         report::die(format_args!(
             "operator new cannot call the C++ runtime: the program does not link it (memory is \

@@ -13,7 +13,7 @@
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr::null_mut;
 
-use sheaves_sys::{options, process};
+use sheaves_sys::{object, options};
 
 /// From `<dlfcn.h>`.
 const RTLD_DEEPBIND: u32 = 8;
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn dlopen(path: *const c_char, flags: c_int) -> *mut c_voi
 
 /// libc's `dlopen`, which this one hides, and the flags for it.
 extern "C" fn next(flags: u32) -> Next {
-    let found = process::next_symbol(c"dlopen");
+    let found = object::next_symbol(c"dlopen");
     let function = if found.is_null() { no_dlopen as *const c_void } else { found };
     // This call may come before the constructors of this object.
     options::read();

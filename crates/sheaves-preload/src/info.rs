@@ -46,12 +46,6 @@ pub extern "C" fn malloc_stats() {
     report::print(2, Format::Text);
 }
 
-/// glibc's second name of [`mallinfo`].
-#[unsafe(no_mangle)]
-pub extern "C" fn __libc_mallinfo() -> MallInfo {
-    mallinfo()
-}
-
 /// From `<malloc.h>`.
 const M_TRIM_THRESHOLD: c_int = -1;
 const M_ARENA_TEST: c_int = -7;
@@ -78,10 +72,11 @@ pub extern "C" fn mallopt(parameter: c_int, value: c_int) -> c_int {
     1
 }
 
-/// glibc's second name of [`mallopt`].
-#[unsafe(no_mangle)]
-pub extern "C" fn __libc_mallopt(parameter: c_int, value: c_int) -> c_int {
-    mallopt(parameter, value)
+exports! { "C"
+    /// glibc's second name of [`mallopt`].
+    __libc_mallopt(parameter: c_int, value: c_int) -> c_int = mallopt(parameter, value);
+    /// glibc's second name of [`mallinfo`].
+    __libc_mallinfo() -> MallInfo = mallinfo();
 }
 
 /// `malloc_info(3)`: a short XML document on a stream. For options other than 0 the value is

@@ -50,12 +50,12 @@ fn write_greeting(f: &mut fmt::Formatter<'_>) -> fmt::Result {
 
 /// The object from which the program takes a function, if it is not this one.
 fn owner(function: &CStr) -> Option<&'static str> {
-    let found = process::first_symbol(function);
+    let found = object::first_symbol(function);
     // Where the first one is a stub of the program, it jumps to ours, which is the next.
-    if found.is_null() || process::is_same_object(found, (&raw const object::COPY).cast()) {
+    if found.is_null() || object::is_same_object(found, (&raw const object::COPY).cast()) {
         return None;
     }
-    Some(last_part(process::object_name(found)))
+    Some(last_part(object::object_name(found)))
 }
 
 /// The name of a file without its folder.

@@ -9,7 +9,7 @@
 use core::ffi::{CStr, c_long, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-use sheaves_sys::{errno, process, request, sandbox};
+use sheaves_sys::{errno, object, request, sandbox};
 
 /// libc's functions, which these hide; null until they are looked up.
 static PRCTL: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
@@ -159,7 +159,7 @@ fn next(known: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
     // Relaxed, both: code, which is there before any thread.
     let mut next = known.load(Ordering::Relaxed);
     if next.is_null() {
-        let found = process::next_symbol(name);
+        let found = object::next_symbol(name);
         next = if found.is_null() { refuse as *mut c_void } else { found };
         known.store(next, Ordering::Relaxed);
     }

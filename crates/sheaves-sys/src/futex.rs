@@ -7,36 +7,45 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::{clock, errno, sandbox};
 
+const PRIVATE: i32 = libc::FUTEX_PRIVATE_FLAG;
+/// As many as there are.
+const ALL: u32 = i32::MAX.cast_unsigned();
+
+/// `futex(2)` for a word, of which the kernel only reads; its result. `limit` is for how many
+/// nanoseconds to wait.
+///
+/// The kernel checks the address.
+fn call(word: *const u32, operation: i32, value: u32, limit: Option<u64>) -> libc::c_long {
+    let limit = limit.map(clock::duration);
+    let limit = limit.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
+    // SAFETY: the kernel writes no memory; the limit is null or a valid duration.
+    unsafe { libc::syscall(libc::SYS_futex, word, operation, value, limit) }
+}
+
 /// Sleeps until the word is woken; returns at once if the word does not hold `expected`.
 ///
 /// Spurious wake-ups happen: the caller must check the word again.
 pub fn wait(word: &AtomicU32, expected: u32) {
-    wait_until(word, expected, core::ptr::null());
+    errno::preserve(|| call(word.as_ptr(), libc::FUTEX_WAIT | PRIVATE, expected, None));
 }
 
 /// [`wait`] for at most `nanoseconds`.
 pub fn wait_for(word: &AtomicU32, expected: u32, nanoseconds: u64) {
-    let limit = clock::duration(nanoseconds);
-    wait_until(word, expected, &raw const limit);
+    let limit = Some(nanoseconds);
+    errno::preserve(|| call(word.as_ptr(), libc::FUTEX_WAIT | PRIVATE, expected, limit));
 }
 
-fn wait_until(word: &AtomicU32, expected: u32, limit: *const libc::timespec) {
-    let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    errno::preserve(|| {
-        // SAFETY: the word is valid for the call; the limit is null or a valid duration.
-        unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, expected, limit) };
-    });
+/// [`wait_for`] on a shared word.
+pub fn wait_shared_for(word: &AtomicU32, expected: u32, nanoseconds: u64) {
+    errno::preserve(|| call(word.as_ptr(), libc::FUTEX_WAIT, expected, Some(nanoseconds)));
 }
 
 /// Wakes up to `count` threads that sleep on the word, the one that has slept longest first.
 /// Returns how many it woke. Async-signal-safe.
 pub fn wake(word: &AtomicU32, count: i32) -> usize {
-    let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
-    errno::preserve(|| {
-        // SAFETY: waking takes the word's address only.
-        let woken = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, count) };
-        usize::try_from(woken).unwrap_or(0)
-    })
+    let count = count.cast_unsigned();
+    let woken = errno::preserve(|| call(word.as_ptr(), libc::FUTEX_WAKE | PRIVATE, count, None));
+    usize::try_from(woken).unwrap_or(0)
 }
 
 /// Wakes all threads that sleep on the word, by one system call. Async-signal-safe.
@@ -46,36 +55,19 @@ pub fn wake_all(word: &AtomicU32) -> usize {
 
 /// Wakes all threads of all processes that sleep on a shared word.
 pub fn wake_all_shared(word: &AtomicU32) {
-    // SAFETY: as in `wake`.
-    let wake = || unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, MANY) };
-    errno::preserve(wake);
+    errno::preserve(|| call(word.as_ptr(), libc::FUTEX_WAKE, ALL, None));
 }
-
-const MANY: i32 = i32::MAX;
 
 /// True if the kernel can read the word at an address, a multiple of 4. Does not wait.
 #[must_use]
 pub(crate) fn is_readable(address: usize) -> bool {
     // Most words hold something else, so that the call ends before it would sleep for no time.
     const UNLIKELY: u32 = 0x9c53_e1a7;
-    let word = core::ptr::with_exposed_provenance::<u32>(address);
-    let (operation, at_once) = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, clock::duration(0));
-    let limit = &raw const at_once;
+    let word = core::ptr::with_exposed_provenance(address);
     errno::preserve(|| {
-        // SAFETY: the kernel checks the address, and only reads there.
-        unsafe { libc::syscall(libc::SYS_futex, word, operation, UNLIKELY, limit) };
+        call(word, libc::FUTEX_WAIT | PRIVATE, UNLIKELY, Some(0));
         [libc::EAGAIN, libc::ETIMEDOUT].contains(&errno::get())
     })
-}
-
-/// [`wait_for`] on a shared word.
-pub fn wait_shared_for(word: &AtomicU32, expected: u32, nanoseconds: u64) {
-    let limit = clock::duration(nanoseconds);
-    let (address, limit) = (word.as_ptr(), &raw const limit);
-    errno::preserve(|| {
-        // SAFETY: the word is valid for the call, and the limit is a valid duration.
-        unsafe { libc::syscall(libc::SYS_futex, address, libc::FUTEX_WAIT, expected, limit) };
-    });
 }
 
 /// One of the words of `futex_waitv(2)`: `struct futex_waitv`.

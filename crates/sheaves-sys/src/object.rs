@@ -1,4 +1,5 @@
-//! The loaded object that this copy of the library is in: the program, or a shared object.
+//! Loaded objects: their symbols, and the one that this copy of the library is in, the program or a
+//! shared object.
 //!
 //! An object that was loaded by `dlopen` may be unloaded while the library's thread runs its code,
 //! libc calls its functions at the end of threads, and the kernel reads its descriptors of critical
@@ -71,16 +72,71 @@ fn hold() {
     // By its name: a static program would get `dlopen`, and a warning of the linker.
     // SAFETY: null, or libc's function or the preload object's, which have this type.
     let open = unsafe { function::at::<Open>(symbol(c"dlopen")) };
-    let mut own = MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: `own` is valid for the call to fill, for any address.
-    let is_known = unsafe { libc::dladdr((&raw const COPY).cast(), own.as_mut_ptr()) } != 0;
-    if let Some(open) = open.filter(|_| is_known) {
-        // SAFETY: filled.
-        let name = unsafe { own.assume_init() }.dli_fname;
+    if let (Some(open), Some(own)) = (open, object_at((&raw const COPY).cast())) {
         let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
         // SAFETY: the object's own name; its constructors are running. The handle is never closed.
-        let _held = unsafe { open(name, flags) };
+        let _held = unsafe { open(own.dli_fname, flags) };
     }
 }
 
 crate::run_when_loaded!(hold());
+
+/// The next definition of a symbol after this object's own, null where there is none.
+///
+/// The dynamic linker may allocate for it: not for paths below `malloc`.
+#[must_use]
+pub fn next_symbol(name: &CStr) -> *mut c_void {
+    // SAFETY: `name` is a C string.
+    unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
+}
+
+/// What the dynamic linker knows of an address; `None` where no object is loaded.
+fn object_at(address: *const c_void) -> Option<libc::Dl_info> {
+    let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: `found` is valid for the call to fill, for any address.
+    let status = unsafe { libc::dladdr(address, found.as_mut_ptr()) };
+    // SAFETY: zeroed or filled; pointers may be null.
+    (status != 0).then(|| unsafe { found.assume_init() })
+}
+
+/// True when two addresses lie in the same loaded object.
+#[must_use]
+pub fn is_same_object(one: *const c_void, other: *const c_void) -> bool {
+    let base_of = |address| object_at(address).map(|object| object.dli_fbase);
+    base_of(one).is_some_and(|base| base_of(other) == Some(base))
+}
+
+/// The file of the object at an address, as it was loaded by name. For the program itself this is
+/// its first argument.
+#[must_use]
+pub fn object_name(address: *const c_void) -> Option<&'static CStr> {
+    let name = object_at(address).map(|object| object.dli_fname)?;
+    // SAFETY: a C string that the dynamic linker keeps while the object is loaded.
+    (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) })
+}
+
+/// The definition of a symbol that the objects of this process share: the first one in the order of
+/// search. Null where there is none.
+///
+/// Null also where the first one is a stub of the program: one that is not position-independent,
+/// and takes the function's address, has a stub of that name, which jumps to the next definition.
+#[cfg(target_env = "gnu")]
+#[must_use]
+pub fn first_symbol(name: &CStr) -> *mut c_void {
+    /// From `<dlfcn.h>`: asks for the entry of the symbol table.
+    const RTLD_DL_SYMENT: c_int = 1;
+    // SAFETY: `name` is a C string.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
+    let mut entry = core::ptr::null_mut();
+    // SAFETY: `info` and `entry` are valid for the call to fill, for any address.
+    unsafe { libc::dladdr1(found, info.as_mut_ptr(), &raw mut entry, RTLD_DL_SYMENT) };
+    let entry = entry.cast_const().cast::<libc::Elf64_Sym>();
+    // SAFETY: null, or the entry, of a 64-bit object, which stays while that is loaded.
+    let is_stub = unsafe { entry.as_ref() }.is_some_and(|entry| entry.st_shndx == 0);
+    if is_stub { core::ptr::null_mut() } else { found }
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/object.rs"]
+mod tests;

@@ -191,62 +191,6 @@ pub fn program() -> Option<&'static CStr> {
     (!path.is_null()).then(|| unsafe { CStr::from_ptr(path) })
 }
 
-/// The next definition of a symbol after this object's own, null where there is none.
-///
-/// The dynamic linker may allocate for it: not for paths below `malloc`.
-#[must_use]
-pub fn next_symbol(name: &CStr) -> *mut core::ffi::c_void {
-    // SAFETY: `name` is a C string.
-    unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
-}
-
-/// What the dynamic linker knows of an address; `None` where no object is loaded.
-fn object_at(address: *const core::ffi::c_void) -> Option<libc::Dl_info> {
-    let mut found = core::mem::MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: `found` is valid for the call to fill, for any address.
-    let status = unsafe { libc::dladdr(address, found.as_mut_ptr()) };
-    // SAFETY: zeroed or filled; pointers may be null.
-    (status != 0).then(|| unsafe { found.assume_init() })
-}
-
-/// True when two addresses lie in the same loaded object.
-#[must_use]
-pub fn is_same_object(one: *const core::ffi::c_void, other: *const core::ffi::c_void) -> bool {
-    let base_of = |address| object_at(address).map(|object| object.dli_fbase);
-    base_of(one).is_some_and(|base| base_of(other) == Some(base))
-}
-
-/// The file of the object at an address, as it was loaded by name. For the program itself this is
-/// its first argument.
-#[must_use]
-pub fn object_name(address: *const core::ffi::c_void) -> Option<&'static CStr> {
-    let name = object_at(address).map(|object| object.dli_fname)?;
-    // SAFETY: a C string that the dynamic linker keeps while the object is loaded.
-    (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) })
-}
-
-/// The definition of a symbol that the objects of this process share: the first one in the order of
-/// search. Null where there is none.
-///
-/// Null also where the first one is a stub of the program: one that is not position-independent,
-/// and takes the function's address, has a stub of that name, which jumps to the next definition.
-#[cfg(target_env = "gnu")]
-#[must_use]
-pub fn first_symbol(name: &CStr) -> *mut core::ffi::c_void {
-    /// From `<dlfcn.h>`: asks for the entry of the symbol table.
-    const RTLD_DL_SYMENT: core::ffi::c_int = 1;
-    // SAFETY: `name` is a C string.
-    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    let mut info = core::mem::MaybeUninit::<libc::Dl_info>::zeroed();
-    let mut entry = core::ptr::null_mut();
-    // SAFETY: `info` and `entry` are valid for the call to fill, for any address.
-    unsafe { libc::dladdr1(found, info.as_mut_ptr(), &raw mut entry, RTLD_DL_SYMENT) };
-    let entry = entry.cast_const().cast::<libc::Elf64_Sym>();
-    // SAFETY: null, or the entry, of a 64-bit object, which stays while that is loaded.
-    let is_stub = unsafe { entry.as_ref() }.is_some_and(|entry| entry.st_shndx == 0);
-    if is_stub { core::ptr::null_mut() } else { found }
-}
-
 /// `sched_yield(2)`, for loops that wait for a thread that may be preempted; nothing in a sandbox.
 pub fn sched_yield() {
     if sandbox::is_entered() {

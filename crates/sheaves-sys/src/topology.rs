@@ -42,7 +42,7 @@ fn listed_cpus(path: &CStr) -> Option<usize> {
     Some(highest_id(&buffer[..used])? + 1)
 }
 
-/// An affinity mask of the kernel's.
+/// The calling thread's mask, as far as it says which CPUs there are.
 #[derive(Debug, Clone, Copy)]
 struct Mask {
     /// One for every possible CPU, rounded up.
@@ -51,20 +51,11 @@ struct Mask {
     used: usize,
 }
 
-/// The calling thread's mask. `None` where the system call is refused, or for more than
-/// [`CPUS_MAX`].
 fn mask() -> Option<Mask> {
-    let mut mask = [0_usize; CPUS_MAX / BITS];
-    let (number, bytes) = (libc::SYS_sched_getaffinity, size_of_val(&mask));
-    let filled = crate::errno::preserve(|| {
-        // SAFETY: the mask is valid for writes of its size. The bare system call returns how many
-        // bytes the kernel's mask has.
-        unsafe { libc::syscall(number, 0, bytes, mask.as_mut_ptr()) }
-    });
-    let bits = usize::try_from(filled).ok().filter(|filled| *filled > 0)? * 8;
+    let (Affinity(mask), bytes) = Affinity::read(0)?;
     let last = mask.iter().rposition(|word| *word != 0);
     let used = last.map_or(0, |last| (last + 1) * BITS - mask[last].leading_zeros() as usize);
-    Some(Mask { bits, used })
+    Some(Mask { bits: bytes * 8, used })
 }
 
 /// The CPU on which the thread runs, -1 where the system does not say. The thread may migrate at
@@ -81,15 +72,15 @@ fn highest_id(list: &[u8]) -> Option<usize> {
     text.rsplit(['-', ',']).next()?.parse().ok()
 }
 
-/// A set of CPUs on which threads may run, as large as libc's `cpu_set_t`: 1024 CPUs.
+/// A set of CPUs on which threads may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Affinity([usize; AFFINITY_WORDS]);
+pub struct Affinity([usize; CPUS_MAX / BITS]);
 
-const AFFINITY_WORDS: usize = size_of::<libc::cpu_set_t>() / size_of::<usize>();
 const BITS: usize = usize::BITS as usize;
 
 impl Affinity {
-    /// The calling thread's mask; `None` where the kernel's mask is larger than libc's type.
+    /// The calling thread's mask; `None` where the system call is refused, or for more than
+    /// [`CPUS_MAX`].
     #[must_use]
     pub fn current() -> Option<Affinity> {
         Affinity::of(0)
@@ -98,17 +89,26 @@ impl Affinity {
     /// The mask of the thread with this kernel thread id.
     #[must_use]
     pub fn of(thread: i32) -> Option<Affinity> {
-        let mut mask = [0; AFFINITY_WORDS];
-        let size = size_of_val(&mask);
-        // SAFETY: `mask` is valid for writes of `size` bytes.
-        let status = unsafe { libc::sched_getaffinity(thread, size, mask.as_mut_ptr().cast()) };
-        (status == 0).then_some(Affinity(mask))
+        Affinity::read(thread).map(|(mask, _)| mask)
     }
 
-    /// A mask of one CPU; `None` when the id does not fit libc's type.
+    /// The mask of a thread, and the number of bytes that the kernel's has.
+    fn read(thread: i32) -> Option<(Affinity, usize)> {
+        let mut mask = [0_usize; CPUS_MAX / BITS];
+        let (number, bytes) = (libc::SYS_sched_getaffinity, size_of_val(&mask));
+        let filled = crate::errno::preserve(|| {
+            // SAFETY: the mask is valid for writes of its size. The bare system call returns how
+            // many bytes the kernel's mask has.
+            unsafe { libc::syscall(number, thread, bytes, mask.as_mut_ptr()) }
+        });
+        let bytes = usize::try_from(filled).ok().filter(|filled| *filled > 0)?;
+        Some((Affinity(mask), bytes))
+    }
+
+    /// A mask of one CPU; `None` when the id is too high.
     #[must_use]
     pub fn only(cpu_id: usize) -> Option<Affinity> {
-        let mut mask = [0; AFFINITY_WORDS];
+        let mut mask = [0; CPUS_MAX / BITS];
         *mask.get_mut(cpu_id / BITS)? = 1 << (cpu_id % BITS);
         Some(Affinity(mask))
     }

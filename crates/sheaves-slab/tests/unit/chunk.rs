@@ -60,7 +60,7 @@ fn kernel_flags(address: usize) -> std::string::String {
 fn advice_is_given_where_it_is_due() {
     if std::path::Path::new("/sys/kernel/mm/transparent_hugepage").exists() {
         dense_chunks_ask_for_huge_pages_until_they_have_holes();
-        if vm::huge_pages() != vm::HugePages::Never {
+        if vm::huge_pages() != vm::HugePages::NEVER {
             advice_splits_the_heap_into_few_mappings();
         }
     }
@@ -79,7 +79,7 @@ fn dense_chunks_ask_for_huge_pages_until_they_have_holes() {
         for _ in 0..u64::from(DENSE_MS) / keeper::period_ms().unwrap() {
             purge(Which::Old);
         }
-        assert_eq!(has_asked(address), asks && system != vm::HugePages::Never, "{mode:?}");
+        assert_eq!(has_asked(address), asks && system != vm::HugePages::NEVER, "{mode:?}");
         give_run(run.first, 32);
         purge(Which::All);
         assert!(!has_asked(address));

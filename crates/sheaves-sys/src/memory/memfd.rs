@@ -17,38 +17,20 @@ const LOWEST: i32 = 512;
 /// Since Linux 6.3: the file can never be executed. Implies `MFD_ALLOW_SEALING`.
 const MFD_NOEXEC_SEAL: u32 = 8;
 
-/// A sealed file in memory that this process has made.
-#[derive(Debug)]
-pub struct Memfd {
-    descriptor: i32,
-}
-
-impl Memfd {
-    /// Makes a file of `bytes` zeros; `None` where the kernel refuses or no descriptor is free. For
-    /// a moment it has the lowest free descriptor: not where another thread may be opening a file.
-    #[must_use]
-    pub fn make(name: &CStr, bytes: usize) -> Option<Memfd> {
-        if sandbox::is_entered() {
-            return None;
-        }
-        preserve(|| {
-            let made = create(name)?;
-            let descriptor = prepare(made, bytes).then(|| move_up(made)).flatten();
-            process::close(made);
-            Some(Memfd { descriptor: descriptor? })
-        })
+/// Makes a sealed file of `bytes` zeros, and returns its descriptor; `None` where the kernel refuses
+/// or no descriptor is free. For a moment it has the lowest free descriptor: not where another
+/// thread may be opening a file.
+#[must_use]
+pub fn make(name: &CStr, bytes: usize) -> Option<i32> {
+    if sandbox::is_entered() {
+        return None;
     }
-
-    /// Closes the descriptor, just after the file was made.
-    pub fn close(self) {
-        preserve(|| process::close(self.descriptor));
-    }
-
-    /// The descriptor.
-    #[must_use]
-    pub fn descriptor(&self) -> i32 {
-        self.descriptor
-    }
+    preserve(|| {
+        let made = create(name)?;
+        let descriptor = prepare(made, bytes).then(|| move_up(made)).flatten();
+        process::close(made);
+        descriptor
+    })
 }
 
 fn create(name: &CStr) -> Option<i32> {
@@ -83,22 +65,19 @@ fn move_up(descriptor: i32) -> Option<i32> {
     (copy >= 0).then_some(copy)
 }
 
-fn status(descriptor: i32) -> Option<libc::stat> {
-    let mut file = MaybeUninit::<libc::stat>::zeroed();
-    // SAFETY: `file` is valid for the call to fill.
-    let found = unsafe { libc::fstat(descriptor, file.as_mut_ptr()) };
-    // SAFETY: zeroed or filled; any bytes are valid.
-    (found == 0).then(|| unsafe { file.assume_init() })
-}
-
 /// Bytes of an open file whose size is sealed; `None` if it is not one. For tools.
 #[must_use]
 pub fn sealed_bytes(descriptor: i32) -> Option<usize> {
+    let mut file = MaybeUninit::<libc::stat>::zeroed();
     preserve(|| {
         // SAFETY: integers only.
         let seals = unsafe { libc::fcntl(descriptor, libc::F_GET_SEALS) };
-        let is_sealed = seals >= 0 && seals & libc::F_SEAL_SHRINK != 0;
-        usize::try_from(status(descriptor).filter(|_| is_sealed)?.st_size).ok()
+        // SAFETY: `file` is valid for the call to fill.
+        let is_known = unsafe { libc::fstat(descriptor, file.as_mut_ptr()) } == 0;
+        let is_sealed = is_known && seals >= 0 && seals & libc::F_SEAL_SHRINK != 0;
+        // SAFETY: zeroed or filled; any bytes are valid.
+        let bytes = unsafe { file.assume_init() }.st_size;
+        usize::try_from(bytes).ok().filter(|_| is_sealed)
     })
 }
 

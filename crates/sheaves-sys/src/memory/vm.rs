@@ -12,45 +12,38 @@ use crate::process;
 /// What the kernel allows unless it was told otherwise.
 const MAPPINGS_DEFAULT: usize = 65_530;
 
-/// When the kernel uses huge pages for private memory.
+/// When the kernel uses huge pages for private memory: by default, or where a mapping has asked for
+/// them; both if it does not tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum HugePages {
-    /// It does not tell.
-    Unknown = 1,
-    /// Unless a mapping has asked for none.
-    Always,
-    /// If a mapping has asked for them.
-    OnRequest,
-    /// Not at all.
-    Never,
-}
+pub struct HugePages(u8);
 
 impl HugePages {
-    const ALL: [HugePages; 4] =
-        [HugePages::Unknown, HugePages::Always, HugePages::OnRequest, HugePages::Never];
+    /// Not at all.
+    pub const NEVER: HugePages = HugePages(4);
+    const DEFAULT: u8 = 1;
+    const ON_REQUEST: u8 = 2;
 
     /// The setting that is in brackets in the kernel's file.
     fn of_text(text: &str) -> HugePages {
         let is_set = |word| text.split_whitespace().any(|other| other == word);
         match () {
-            () if is_set("[always]") => HugePages::Always,
-            () if is_set("[madvise]") => HugePages::OnRequest,
-            () if is_set("[never]") => HugePages::Never,
-            () => HugePages::Unknown,
+            () if is_set("[always]") => HugePages(HugePages::DEFAULT),
+            () if is_set("[madvise]") => HugePages(HugePages::ON_REQUEST),
+            () if is_set("[never]") => HugePages::NEVER,
+            () => HugePages(HugePages::DEFAULT | HugePages::ON_REQUEST),
         }
     }
 
     /// True when memory without advice may get them.
     #[must_use]
     pub fn are_default(self) -> bool {
-        matches!(self, HugePages::Unknown | HugePages::Always)
+        self.0 & HugePages::DEFAULT != 0
     }
 
     /// True when memory may have to ask for them.
     #[must_use]
     pub fn are_on_request(self) -> bool {
-        matches!(self, HugePages::Unknown | HugePages::OnRequest)
+        self.0 & HugePages::ON_REQUEST != 0
     }
 }
 
@@ -64,14 +57,14 @@ static MAPPINGS_MAX: AtomicUsize = AtomicUsize::new(0);
 pub fn huge_pages() -> HugePages {
     // Relaxed: a number that stays the same, and leads to nothing.
     let known = HUGE_PAGES.load(Ordering::Relaxed);
-    if let Some(setting) = HugePages::ALL.into_iter().find(|setting| *setting as u8 == known) {
-        return setting;
+    if known != 0 {
+        return HugePages(known);
     }
     let mut text = [0; 64];
     let path = c"/sys/kernel/mm/transparent_hugepage/enabled";
     let setting = HugePages::of_text(read(path, &mut text).unwrap_or_default());
     // Relaxed: as above.
-    HUGE_PAGES.store(setting as u8, Ordering::Relaxed);
+    HUGE_PAGES.store(setting.0, Ordering::Relaxed);
     setting
 }
 

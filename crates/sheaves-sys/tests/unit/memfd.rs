@@ -3,23 +3,25 @@
 extern crate std;
 use super::*;
 use crate::map;
+use std::os::unix::fs::PermissionsExt as _;
 use std::string::ToString as _;
 use std::{format, fs};
 
 #[test]
 fn is_sealed_private_and_found_by_its_name() {
-    let made = Memfd::make(c"sheaves-test", 8192).expect("a file");
-    assert_eq!(sealed_bytes(made.descriptor()), Some(8192));
-    let path = format!("/proc/self/fd/{}", made.descriptor());
+    let made = make(c"sheaves-test", 8192).expect("a file");
+    assert_eq!(sealed_bytes(made), Some(8192));
+    let path = format!("/proc/self/fd/{}", made);
     let name = fs::read_link(&path).expect("open").display().to_string();
     assert_eq!(name, "/memfd:sheaves-test (deleted)");
     let file = fs::File::options().write(true).open(&path).expect("ours");
     file.set_len(100).expect_err("nobody makes it smaller");
-    assert_eq!(status(made.descriptor()).expect("open").st_mode & 0o777, 0o600);
+    let mode = fs::metadata(&path).expect("open").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
     // SAFETY: the address is the kernel's choice.
-    let page = unsafe { map::shared(0, 4096, made.descriptor()) }.expect("mapped");
+    let page = unsafe { map::shared(0, 4096, made) }.expect("mapped");
     // Also without the descriptor.
-    made.close();
+    process::close(made);
     // SAFETY: mapped above.
     let all = unsafe { map::shared_again(page, 8192) }.expect("mapped again");
     let byte = |address| core::ptr::with_exposed_provenance_mut::<u8>(address);

@@ -5,11 +5,11 @@ use super::*;
 #[test]
 fn the_word_in_brackets_is_the_setting() {
     for (text, setting, are_default, are_on_request) in [
-        ("[always] madvise never\n", HugePages::Always, true, false),
-        ("always [madvise] never\n", HugePages::OnRequest, false, true),
-        ("always madvise [never]\n", HugePages::Never, false, false),
-        ("", HugePages::Unknown, true, true),
-        ("always inherit [other]\n", HugePages::Unknown, true, true),
+        ("[always] madvise never\n", HugePages(1), true, false),
+        ("always [madvise] never\n", HugePages(2), false, true),
+        ("always madvise [never]\n", HugePages::NEVER, false, false),
+        ("", HugePages(3), true, true),
+        ("always inherit [other]\n", HugePages(3), true, true),
     ] {
         assert_eq!(HugePages::of_text(text), setting, "{text}");
         assert_eq!(setting.are_default(), are_default, "{text}");

@@ -66,7 +66,7 @@ impl Chunks {
         let system = vm::huge_pages();
         let would_change = match advice {
             Advice::None => system.are_on_request(),
-            Advice::Avoid => system != vm::HugePages::Never,
+            Advice::Avoid => system != vm::HugePages::NEVER,
             Advice::Foreign | Advice::Prefer => false,
         };
         would_change && self.huge_pages != HugePages::Never

@@ -1,0 +1,23 @@
+//! Tests of private items of `object`.
+
+extern crate std;
+
+use super::*;
+
+#[test]
+fn is_same_object_distinguishes_objects() {
+    let (here, libc) = (hold as *const _, libc::getpid as *const _);
+    assert!(is_same_object(here, is_beside_preload as *const _));
+    assert!(!is_same_object(here, libc));
+    assert!(!is_same_object(core::ptr::null(), core::ptr::null()));
+}
+
+#[test]
+#[cfg(target_env = "gnu")]
+fn symbols_and_their_objects_are_found() {
+    let found = first_symbol(c"getpid");
+    assert!(is_same_object(found, libc::getpid as *const _));
+    assert!(object_name(found).unwrap().to_str().unwrap().contains("libc.so"));
+    assert!(first_symbol(c"no_such_function").is_null());
+    assert!(object_name(core::ptr::null()).is_none());
+}
