@@ -14,8 +14,7 @@
 //! (the side of a tool), `commands` (what is answered), `page` (the side of the process). Beside
 //! them, `exit` does what options ask for when the process ends.
 //!
-//! The library is there once it is linked: a program calls nothing of it but, where a linker would
-//! leave it out of a static library, [`start`].
+//! A program calls nothing of it but, where a linker would leave it out, [`start`].
 #![no_std]
 
 pub mod client;

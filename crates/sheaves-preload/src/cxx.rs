@@ -12,13 +12,12 @@
 //!
 //! Only the runtime's `nothrow` form can catch what the program's `new` throws.
 //!
-//! These calls go through `Bound`: the address that the loader has bound the name to. That is the
-//! program's definition, if it has one, and ours otherwise.
+//! These calls go through `Bound`: the address that the loader has bound the name to, of the
+//! program's definition, if it has one, and of ours otherwise.
 //!
-//! When memory is out, the throwing forms call the C++ runtime's own operator, which calls the
-//! program's new-handler and throws `std::bad_alloc`. The `nothrow` forms call the runtime's
-//! `nothrow` operator, which catches and returns null. The sizes that `delete` receives are checked
-//! in a hardened process, and not used: a program that passes a wrong one would corrupt the heap.
+//! When memory is out, each form calls the C++ runtime's operator of its name: the throwing ones
+//! call the program's new-handler and throw `std::bad_alloc`, the `nothrow` ones return null. The
+//! sizes that `delete` receives are checked in a hardened process, and not used otherwise.
 
 use core::ffi::{CStr, c_void};
 use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering};

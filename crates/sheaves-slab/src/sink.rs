@@ -47,7 +47,7 @@ impl Sink for Slab {
     }
 
     fn sweep(&self) {
-        fault::look_at_handler();
+        fault::put_handler_first();
         surplus::sweep();
         quarantine::sweep();
     }

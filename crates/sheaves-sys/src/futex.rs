@@ -8,7 +8,6 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::{clock, errno, sandbox};
 
 const PRIVATE: i32 = libc::FUTEX_PRIVATE_FLAG;
-/// As many as there are.
 const ALL: u32 = i32::MAX.cast_unsigned();
 
 /// `futex(2)` for a word, of which the kernel only reads; its result. `limit` is for how many

@@ -44,9 +44,8 @@ pub fn register_fence() -> bool {
 /// Makes every thread of this process, including the caller, pass a full fence.
 ///
 /// When it has returned true, every thread has passed a full fence at some point of its program
-/// order between the begin and the end of this call. It interrupts every CPU that runs this
-/// process: it takes less than a microsecond where none does, 5-10 us in a virtual machine. False
-/// (with no effect) where the kernel or a seccomp filter refuses.
+/// order during this call. It interrupts every CPU that runs this process: less than a microsecond
+/// where none does, 5-10 us in a virtual machine. False, without effect, where it is refused.
 #[must_use]
 pub fn fence() -> bool {
     membarrier(CMD_PRIVATE_EXPEDITED) == 0
@@ -63,8 +62,7 @@ pub fn register_abort_sections() -> bool {
 /// When it has returned true, every critical section that began before the call either has
 /// committed, and its stores are visible here, or will not commit. It does not change the slot
 /// number of any thread: a section that starts afterwards must re-read what the caller has changed.
-/// It interrupts every CPU that runs this process, which takes microseconds. False (with no effect)
-/// where the kernel or a seccomp filter refuses.
+/// Costs, and fails, like [`fence`].
 #[must_use]
 pub fn abort_sections() -> bool {
     membarrier(CMD_PRIVATE_EXPEDITED_RSEQ) == 0

@@ -77,17 +77,19 @@ pub fn scramble(number: u64) -> u64 {
 pub fn read_file(path: &CStr, buffer: &mut [u8]) -> Option<usize> {
     let fd = open(path, libc::O_RDONLY, 0)?;
     let mut used = 0;
-    while used < buffer.len() {
-        let room = &mut buffer[used..];
-        // SAFETY: `room` is valid for writes of its length.
-        let count = unsafe { libc::syscall(libc::SYS_read, fd, room.as_mut_ptr(), room.len()) };
-        match usize::try_from(count) {
-            Ok(0) | Err(_) => break,
-            Ok(count) => used += count,
-        }
+    while let count @ 1.. = read(fd, &mut buffer[used..]) {
+        used += count;
     }
     close(fd);
     Some(used)
+}
+
+/// Reads some bytes, and returns their number; 0 at the end of the file, without room, and where
+/// that fails.
+fn read(fd: i32, room: &mut [u8]) -> usize {
+    // SAFETY: `room` is valid for writes of its length.
+    let count = unsafe { libc::syscall(libc::SYS_read, fd, room.as_mut_ptr(), room.len()) };
+    usize::try_from(count).unwrap_or(0)
 }
 
 /// Passes a file to `take` in parts, by way of `buffer`. What `take` returns is the number of bytes
@@ -100,11 +102,7 @@ pub(crate) fn read_parts(
 ) -> bool {
     let Some(fd) = open(path, libc::O_RDONLY, 0) else { return false };
     let mut kept = 0;
-    loop {
-        let room = &mut buffer[kept..];
-        // SAFETY: `room` is valid for writes of its length.
-        let count = unsafe { libc::syscall(libc::SYS_read, fd, room.as_mut_ptr(), room.len()) };
-        let Some(count) = usize::try_from(count).ok().filter(|count| *count > 0) else { break };
+    while let count @ 1.. = read(fd, &mut buffer[kept..]) {
         let used = kept + count;
         kept = take(&buffer[..used]);
         buffer.copy_within(used - kept..used, 0);

@@ -62,8 +62,7 @@ pub fn feature_bytes() -> usize {
 /// True where a thread that ends may unmap its own stack before it makes its last system call. The
 /// kernel must not find the registered area in that memory, or it kills the process.
 const UNMAPS_OWN_STACK: bool = cfg!(target_env = "musl");
-/// The round of destructors at the end of a thread, of four, that ends the registration. Those of
-/// Rust's standard library run in the first one, and may use the library.
+/// The round of destructors, of four, that ends the registration. Rust's run in the first one.
 const LAST_ROUND: usize = 2;
 /// Ends the registrations of threads; the value is the number of the round.
 static ENDING: Key = Key::new();
@@ -76,8 +75,8 @@ const REFUSED: i16 = -2;
 /// thread has an area already, and at the thread's end. A refusal is remembered: later calls make
 /// no system call. Keeps `errno`; async-signal-safe.
 ///
-/// With musl, destructors of a thread may use the library for the first time in their first and
-/// second round; in a later one nothing ends the registration before the thread unmaps its stack.
+/// With musl, destructors may use the library for the first time in their first two rounds: later
+/// nothing ends the registration before the thread unmaps its stack.
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 #[must_use]
 pub fn register_own() -> bool {

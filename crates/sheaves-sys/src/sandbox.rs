@@ -1,11 +1,10 @@
 //! Whether the program has put itself into a sandbox, in which a system call may end the process.
 //!
-//! No call can ask that: the question itself may be what the sandbox does not permit. So the
-//! program says it beforehand, or the preload object notices the call by which it does. From then
-//! on this process and its children make no system call but those of a `malloc`: `mmap`, `munmap`,
-//! `mremap`, `mprotect`, `madvise` and `futex`. The functions of this crate that would make another
-//! one fail instead, as if the kernel had refused it. A process that *begins* in a sandbox is not
-//! in one in this sense: it has tried the calls when it was loaded.
+//! No call can ask that: the sandbox may not permit the question. So the program says it
+//! beforehand, or the preload object notices the call by which it does. From then on this process
+//! and its children make no system call but those of a `malloc`: `mmap`, `munmap`, `mremap`,
+//! `mprotect`, `madvise` and `futex`. Functions of this crate that would make another one fail, as
+//! if the kernel had refused it. A process that *begins* in a sandbox is not in one in this sense.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 

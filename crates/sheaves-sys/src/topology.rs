@@ -58,7 +58,7 @@ fn mask() -> Option<Mask> {
     Some(Mask { bits: bytes * 8, used })
 }
 
-/// The CPU on which the thread runs, -1 where the system does not say. The thread may migrate at
+/// The CPU on which the thread runs, -1 where the kernel does not say. The thread may migrate at
 /// any time.
 #[must_use]
 pub fn current_cpu() -> i32 {

@@ -1,27 +1,24 @@
 //! The fork registry: one `pthread_atfork` registration for all layers.
 //!
-//! Each layer announces its [`Handlers`] once. Before a fork the handlers of the highest layer run
-//! first: locks are taken from the top down, the same order in which a call takes them. After a
-//! fork the lowest layer runs first. From its prepare handlers to those after the fork, the forking
-//! thread may use everything, as it can re-enter the locks that it holds ([`crate::lock`]).
+//! Each layer announces its [`Handlers`] once. Before a fork the highest layer takes its locks
+//! first, the order in which a call takes them; after a fork the lowest layer runs first. In
+//! between the forking thread may use everything, as it can re-enter its locks ([`crate::lock`]).
 //!
 //! Other threads go on meanwhile, on fast paths and up to the first lock. The child has each of
 //! them at one of its instructions: all stores before it, none after it, and with a store all that
-//! its thread had seen. For the kernel write-protects the pages one after the other, while it holds
-//! the lock that page faults take, and makes the processors forget their translations before it
-//! releases it (`dup_mmap`). A thread whose store meets a protected page waits until the fork is
-//! done; a store by an old translation is in the page that both processes have. (Linux 6.4.0 to
-//! 6.4.2 did not take that lock for every fault. A page that a driver has pinned is copied at once;
-//! no word of the library is in one.) So a change of one store has happened in the child or has
+//! its thread had seen. For the kernel write-protects the pages while it holds the lock that page
+//! faults take, and flushes the processors' translations before it releases it (`dup_mmap`). A
+//! store that meets a protected page waits for the end of the fork; one by an old translation is in
+//! the page that both processes have. (Not in Linux 6.4.0 to 6.4.2, and in pages that a driver has
+//! pinned, in which the library has no word.) So a change of one store has happened in the child or
 //! not, and what another thread had in its hands is unused there for ever, and nowhere twice.
 //!
-//! `_Fork` and a bare `clone(SIGCHLD)` run no handlers. And nothing is prepared where a signal
-//! handler forks that has interrupted the holder of a lock, while another thread forks, which may
-//! wait for that lock. The child detects this at its first call of [`run_pending_handlers`], by a
-//! page that the kernel clears in every child (`MADV_WIPEONFORK`). Then it runs the handlers of
-//! before and after a fork. If another thread held a lock at that moment, what it guards may be
-//! half changed, and the process ends with one line. A child that shares the memory of its parent
-//! (`vfork`, `CLONE_VM`) does not count as a process of its own.
+//! `_Fork` and a bare `clone(SIGCHLD)` run no handlers, and a fork is not prepared in a signal
+//! handler that has interrupted the holder of a lock for which another fork may wait. The child
+//! detects this at its first call of [`run_pending_handlers`], by a page that the kernel clears in
+//! every child (`MADV_WIPEONFORK`), and runs the handlers of before and after a fork. If another
+//! thread held a lock, what it guards may be half changed, and the process ends with one line. A
+//! child that shares the memory of its parent (`vfork`, `CLONE_VM`) is no process of its own.
 //!
 //! | word of the page | meaning | written by |
 //! |---|---|---|
@@ -32,7 +29,7 @@ use core::ptr::{null_mut, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use crate::lock::word::Word;
-use crate::{futex, map, process, tls};
+use crate::{map, process, tls};
 
 pub(crate) mod generation;
 
@@ -173,12 +170,11 @@ extern "C" fn prepare() {
         return;
     }
     if tls::locks() == 0 {
-        PREPARING.acquire_for_fork(futex::wait);
+        PREPARING.acquire_for_fork();
     } else if PREPARING.try_acquire() {
         PREPARING.note_fork();
     } else {
-        // Another fork may wait for a lock that the code has which a signal handler interrupts
-        // here.
+        // Another fork may wait for a lock of the code that a signal handler interrupts here.
         return;
     }
     prepare_layers();
@@ -235,7 +231,7 @@ fn run_late_handlers() {
     // Relaxed, all: the child has one thread.
     IS_LATE.store(true, Ordering::Relaxed);
     begin_process();
-    PREPARING.acquire_for_fork(futex::wait);
+    PREPARING.acquire_for_fork();
     READY.store(0, Ordering::Relaxed);
     prepare_layers();
     finish(|handlers| (handlers.child)());
@@ -281,9 +277,9 @@ fn pending_word() -> &'static AtomicU32 {
 /// Called before a lock is taken, before a thread waits for an action of another, and before a
 /// thread is started. Two loads and a compare.
 ///
-/// Handlers of an object that registered earlier run before those of this one, and may use
-/// everything. They must not find the state of threads that are not in the child, such as read
-/// sections that never end. For a child of `_Fork` there is no other moment.
+/// For a child of `_Fork` there is no other moment, and handlers of objects that registered earlier
+/// run before those of this one: they must not find read sections that never end, of threads that
+/// are not in the child.
 #[inline]
 pub fn run_pending_handlers() {
     // Relaxed: written where there is one thread.
@@ -334,10 +330,9 @@ pub fn ignore_children() {
 /// Registers these handlers with libc for each fork; later calls do nothing. Called when the object
 /// is loaded, and never inside an allocation, since libc allocates while it registers.
 ///
-/// Handlers of objects that register after this run before them in the prepare phase, while no lock
-/// is held, and after them in parent and child. Handlers of objects that register earlier run while
-/// the forking thread has all locks. They may allocate and free, since the forking thread re-enters
-/// its locks, but must not wait for threads that do.
+/// Handlers of objects that register after this run while no lock is held. Those of objects that
+/// register earlier run while the forking thread has all locks: they may allocate and free, since
+/// it re-enters them, but must not wait for threads that do.
 pub fn register() {
     static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
     // Relaxed: constructors run in one thread.

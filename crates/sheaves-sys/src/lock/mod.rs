@@ -1,11 +1,10 @@
 //! A sleeping lock for slow paths. Its states are those of its [`Word`].
 //!
 //! The prepare handler of a fork takes the lock, so that no thread is changing the guarded data.
-//! From then on the forking thread may re-enter it, because handlers of other libraries, which run
-//! in between, may allocate. A thread may also fork while it holds a lock itself: in a signal
-//! handler. The fork's handlers skip that lock, and the interrupted critical section ends by itself
-//! in parent and child. Both rules need to know the owner at every instruction, so the owner is in
-//! the word.
+//! Then the forking thread may re-enter it: handlers of other libraries, which run in between, may
+//! allocate. A thread may fork while it holds a lock itself, in a signal handler. The fork's
+//! handlers skip that lock, and the critical section ends by itself in parent and child. Both rules
+//! need to know the owner at every instruction, so it is in the word.
 
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
@@ -79,7 +78,7 @@ impl<T> Lock<T> {
     /// guards may be half changed.
     pub fn acquire(&self) {
         fork::run_pending_handlers();
-        self.word.acquire_for_fork(futex::wait);
+        self.word.acquire_for_fork();
         if self.word.has_owner_died() {
             fork::die_unprepared();
         }

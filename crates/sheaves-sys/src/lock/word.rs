@@ -16,15 +16,13 @@
 //!
 //! A child of a fork may inherit a lock that another thread of its parent held, whose thread
 //! pointer a thread of the child may get. The generation tells the two apart: an owner of an older
-//! generation is not in the child, unless it is the thread that forked ([`generation`]). A thread
-//! that finds the owner missing takes the lock over and must repair the guarded data, as with
-//! robust mutexes (`EOWNERDEAD`). Fork handlers make sure that this never happens to the locks that
-//! they take.
+//! one is not in the child, unless it is the thread that forked ([`generation`]). A thread that
+//! finds the owner missing takes the lock over and must repair the guarded data, as with robust
+//! mutexes (`EOWNERDEAD`). That never happens to the locks that fork handlers take.
 //!
-//! The futex lock with a state for sleepers is mutex 3 of Ulrich Drepper, "Futexes Are Tricky"
-//! (2011). The futex is the half of the word with the bits, and a sleeper compares that half. The
-//! halves of two owners may be equal; then a thread sleeps on a lock that is held and marked as
-//! contended, which is correct.
+//! The lock is mutex 3 of Ulrich Drepper, "Futexes Are Tricky" (2011). The futex is the half of the
+//! word with the bits. The halves of two owners may be equal: then a thread sleeps on a lock that
+//! is held and marked as contended, which is correct.
 
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
@@ -116,11 +114,9 @@ impl Word {
         }
         let owner = owner_here();
         loop {
-            // CONTENDED also when no other thread waits: that costs one needless wake-up, and no
-            // sleeper is ever missed.
+            // CONTENDED also when no other thread waits: that costs one needless wake-up at most.
             let marked = |word| Some(CONTENDED | if word == FREE { owner } else { word });
-            // Acquire pairs with the Release in `release`. Relaxed on failure: the loop looks
-            // again.
+            // Acquire pairs with the Release in `release`. Relaxed on failure: it tries again.
             let found = self.0.fetch_update(Ordering::Acquire, Ordering::Relaxed, marked);
             match found.unwrap_or_else(|word| word) {
                 FREE => return,
@@ -130,9 +126,9 @@ impl Word {
     }
 
     /// Takes the word for a fork, unless the thread has it already.
-    pub(crate) fn acquire_for_fork(&self, sleep: impl Fn(&AtomicU32, u32)) {
+    pub(crate) fn acquire_for_fork(&self) {
         if !self.is_owned_here() {
-            self.acquire(sleep);
+            self.acquire(futex::wait);
             self.note_fork();
         }
     }

@@ -1,11 +1,8 @@
 //! Address space: `mmap`, `mprotect`, `madvise`, `mremap`, `munmap`.
 //!
-//! Addresses are plain numbers here; the layers above know what is mapped at them. A call that
-//! fails changes nothing, and every call keeps `errno`: the layers above decide what an exhausted
-//! address space means.
-//!
-//! The kernel is called directly. libc's functions may be those of a sanitizer, which ends the
-//! process for an address that it has not chosen.
+//! Addresses are plain numbers here. A call that fails changes nothing, and every call keeps
+//! `errno`. The kernel is called directly: libc's functions may be those of a sanitizer, which ends
+//! the process for an address that it has not chosen.
 
 use core::ptr::with_exposed_provenance_mut;
 
@@ -29,22 +26,6 @@ unsafe fn call(number: libc::c_long, arguments: [usize; 6]) -> Result<usize, i32
     })
 }
 
-/// `mmap` of the beginning of a file, or of no file if that is -1.
-///
-/// # Safety
-/// With `MAP_FIXED`, what is replaced is the caller's.
-unsafe fn mmap(
-    address: usize,
-    bytes: usize,
-    protection: i32,
-    flags: i32,
-    file: i32,
-) -> Result<usize, i32> {
-    let [protection, flags, file] = [protection, flags, file].map(|number| number as usize);
-    // SAFETY: the same contract.
-    unsafe { call(libc::SYS_mmap, [address, bytes, protection, flags, file, 0]) }
-}
-
 /// `mprotect`; true when the kernel has done it.
 ///
 /// # Safety
@@ -66,8 +47,9 @@ pub fn page_bytes() -> usize {
 /// The address of a new mapping, or the error of `mmap`.
 fn map(address: usize, bytes: usize, protection: i32, flags: i32) -> Result<usize, i32> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags;
+    let [protection, flags, no_file] = [protection, flags, -1].map(|number| number as usize);
     // SAFETY: without MAP_FIXED no existing mapping is touched.
-    unsafe { mmap(address, bytes, protection, flags, -1) }
+    unsafe { call(libc::SYS_mmap, [address, bytes, protection, flags, no_file, 0]) }
 }
 
 /// Zeroed read-write memory at an address that the kernel chooses; `None` when it refuses.
@@ -84,8 +66,9 @@ pub fn anywhere(bytes: usize) -> Option<usize> {
 #[must_use]
 pub unsafe fn shared(address: usize, bytes: usize, descriptor: i32) -> Option<usize> {
     let flags = if address == 0 { libc::MAP_SHARED } else { libc::MAP_SHARED | libc::MAP_FIXED };
+    let [protection, flags, file] = [READ_WRITE, flags, descriptor].map(|number| number as usize);
     // SAFETY: what is replaced is the caller's.
-    unsafe { mmap(address, bytes, READ_WRITE, flags, descriptor) }.ok()
+    unsafe { call(libc::SYS_mmap, [address, bytes, protection, flags, file, 0]) }.ok()
 }
 
 /// Maps the beginning of the file of a shared mapping once more, elsewhere.
@@ -96,7 +79,7 @@ pub unsafe fn shared(address: usize, bytes: usize, descriptor: i32) -> Option<us
 pub unsafe fn shared_again(address: usize, bytes: usize) -> Option<usize> {
     // A length of 0 leaves the mapping, and makes another one of the same pages.
     // SAFETY: nothing is moved or replaced.
-    unsafe { remap(address, 0, bytes, libc::MREMAP_MAYMOVE, 0) }
+    unsafe { remap([address, 0, bytes], libc::MREMAP_MAYMOVE, 0) }
 }
 
 /// Zeroed read-write memory at a multiple of `align` (a power of two, at least a page).
@@ -281,7 +264,7 @@ pub unsafe fn resize(
 ) -> Option<usize> {
     let flags = if may_move { libc::MREMAP_MAYMOVE } else { 0 };
     // SAFETY: the same contract.
-    unsafe { remap(address, old_bytes, new_bytes, flags, 0) }
+    unsafe { remap([address, old_bytes, new_bytes], flags, 0) }
 }
 
 /// Moves a mapping to `to`, in place of what is mapped there, with a new size; contents stay, and
@@ -294,7 +277,7 @@ pub unsafe fn resize(
 pub unsafe fn move_to(address: usize, old_bytes: usize, new_bytes: usize, to: usize) -> bool {
     let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
     // SAFETY: the same contract.
-    unsafe { remap(address, old_bytes, new_bytes, flags, to) }.is_some()
+    unsafe { remap([address, old_bytes, new_bytes], flags, to) }.is_some()
 }
 
 /// Makes the mapping that ends at an address longer, by memory that reads as zeros. It also works
@@ -306,21 +289,17 @@ pub unsafe fn move_to(address: usize, old_bytes: usize, new_bytes: usize, to: us
 pub unsafe fn extend(end: usize, more: usize) -> bool {
     let page = page_bytes();
     // SAFETY: the last page stays where it is, and what follows it is free.
-    unsafe { remap(end - page, page, page + more, 0, 0) }.is_some()
+    unsafe { remap([end - page, page, page + more], 0, 0) }.is_some()
 }
 
+/// `mremap` of an address with its old size, to the new size; the last number is where to.
+///
 /// # Safety
 /// As [`move_to`].
-unsafe fn remap(
-    address: usize,
-    old_bytes: usize,
-    new_bytes: usize,
-    flags: i32,
-    to: usize,
-) -> Option<usize> {
+unsafe fn remap([address, old, new]: [usize; 3], flags: i32, to: usize) -> Option<usize> {
     // SAFETY: the caller owns the mapping, and what is at `to` if the flags say so; on success it
     // uses the new address only.
-    unsafe { call(libc::SYS_mremap, [address, old_bytes, new_bytes, flags as usize, to, 0]) }.ok()
+    unsafe { call(libc::SYS_mremap, [address, old, new, flags as usize, to, 0]) }.ok()
 }
 
 /// The soft limit on the address space in bytes (`RLIMIT_AS`), `None` where there is none.

@@ -1,9 +1,8 @@
 //! A file in memory that this process shares with tools: `memfd_create(2)`.
 //!
-//! Users: `sheaves-control`, which maps its control page from one, and the tools that open it by
-//! `/proc/PID/fd`. It has no name in a file system, so nothing is left behind when the process
-//! ends, calls `exec` or is killed. Only its owner may open it. Its size cannot change, so that
-//! memory which is mapped from it is there. All calls keep `errno`.
+//! For the control page of `sheaves-control`, which tools open by `/proc/PID/fd`. Nothing of it is
+//! left when the process ends, calls `exec` or is killed. Only its owner may open it. Its size
+//! cannot change, so that memory which is mapped from it is there. All calls keep `errno`.
 
 use core::ffi::CStr;
 use core::mem::MaybeUninit;
@@ -17,9 +16,9 @@ const LOWEST: i32 = 512;
 /// Since Linux 6.3: the file can never be executed. Implies `MFD_ALLOW_SEALING`.
 const MFD_NOEXEC_SEAL: u32 = 8;
 
-/// Makes a sealed file of `bytes` zeros, and returns its descriptor; `None` where the kernel refuses
-/// or no descriptor is free. For a moment it has the lowest free descriptor: not where another
-/// thread may be opening a file.
+/// Makes a sealed file of `bytes` zeros, and returns its descriptor; `None` where the kernel
+/// refuses or no descriptor is free. For a moment it has the lowest free descriptor: not where
+/// another thread may be opening a file.
 #[must_use]
 pub fn make(name: &CStr, bytes: usize) -> Option<i32> {
     if sandbox::is_entered() {

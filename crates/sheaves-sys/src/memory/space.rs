@@ -1,11 +1,10 @@
 //! Address space at a fixed base, taken piece by piece.
 //!
-//! A [`Space`] holds something that grows and must not move. Normally it reserves nothing: it has a
-//! random base in a part of the address space that the kernel does not use by itself, and each
-//! piece is mapped exactly where it belongs (`MAP_FIXED_NOREPLACE`). So a limit on the address
-//! space (`RLIMIT_AS`) counts only the pieces that are taken, also if the limit is set later. Where
-//! that fails (the address space is full, or an emulator does not honour addresses), the space is
-//! one reservation (`PROT_NONE`). The window of the heap works in the same way.
+//! A [`Space`] holds something that grows and must not move. It has a random base in a part of the
+//! address space that the kernel does not use by itself, and each piece is mapped exactly where it
+//! belongs (`MAP_FIXED_NOREPLACE`). So a limit on the address space (`RLIMIT_AS`) counts only what
+//! is taken. Where that fails (the address space is full, or an emulator does not honour
+//! addresses), the space is one reservation (`PROT_NONE`). The window of the heap works likewise.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

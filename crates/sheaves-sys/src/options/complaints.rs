@@ -22,7 +22,7 @@ pub fn complain(text: fmt::Arguments<'_>) {
 }
 
 /// Reports wrong values and misspelt names. Only for constructors.
-pub(super) fn look(table: &[&Opt]) {
+pub(super) fn report_wrong(table: &[&Opt]) {
     let mut wrong = 0;
     environment::each(|name, value| wrong += usize::from(judge(table, name, value).is_some()));
     if wrong == 0 || object::is_beside_preload() {

@@ -7,8 +7,8 @@
 //! In secure-execution mode (`AT_SECURE`: setuid, setgid or file capabilities) the environment is
 //! not trusted and every option counts as absent. So does one whose value is empty or wrong.
 //!
-//! From the bottom up: `environment` (its variables), `opt` (one option, its kinds and values),
-//! `complaints` (what is reported of wrong ones).
+//! From the bottom up: `environment`, `opt` (one option), `complaints` (what is reported of wrong
+//! ones).
 
 mod complaints;
 mod environment;
@@ -111,9 +111,8 @@ const READ: u32 = 2;
 
 /// Reads all options, once: later calls are a load. Never allocates.
 ///
-/// Called when the object is loaded, and first of all by what may run before, because it is used by
-/// the dynamic linker or by constructors of other objects. Like `getenv`, not safe against a
-/// concurrent `setenv`; there are no other threads then.
+/// Called when the object is loaded, and by what the dynamic linker or other constructors may use
+/// before. Like `getenv`, not safe against a concurrent `setenv`; there is one thread then.
 #[inline]
 pub fn read() {
     // Acquire pairs with the Release in `read_slow`: the values.
@@ -154,7 +153,7 @@ const _: () = assert!(TABLE.len() <= u64::BITS as usize);
 fn load() {
     read();
     if !process::is_secure() {
-        complaints::look(TABLE);
+        complaints::report_wrong(TABLE);
     }
 }
 

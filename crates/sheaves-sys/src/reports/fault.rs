@@ -1,13 +1,11 @@
 //! Accesses to inaccessible memory: a handler of SIGSEGV that explains some of them.
 //!
-//! Installed on request only. It asks a function of the layers above whether it knows the address,
-//! and then passes the signal on to the action that was there before; if that is the default one,
-//! the process ends as it would have without the handler.
+//! Installed on request only. It tells a function of the layers above the access, and passes the
+//! signal on to the action that was there before; if that is the default one, the process ends.
 //!
-//! A program may install its own handler later, by libc or by the system call: Go, the JVM and node
-//! do. [`look_at_handler`], which slow paths call, then puts this one before it. Such a handler may
-//! itself pass signals on to the action that it has replaced, which is this handler; then they
-//! go on to what was there before both.
+//! A program may install its own handler later: Go, the JVM and node do. [`put_handler_first`],
+//! which slow paths call, then puts this one before it. Such a handler may pass signals on to the
+//! action that it has replaced, which is this handler; then they go on to what was before both.
 //!
 //! The handler uses the alternate stack of the thread, if it has one, and less than 4 KiB of it.
 
@@ -43,12 +41,14 @@ static EXPLAIN: FnCell<Explain> = FnCell::new();
 
 /// The actions that were found, of which the last one counts. A handler may read one while it is
 /// replaced by the one [`KEPT`] changes later.
-static ACTIONS: [Action; KEPT] = [const { Action::new() }; KEPT];
+static ACTIONS: [Action; KEPT] =
+    [const { Action { handler: AtomicUsize::new(libc::SIG_DFL), flags: AtomicUsize::new(0) } };
+        KEPT];
 const KEPT: usize = 8;
 /// Number of actions that were found.
 static FOUND: AtomicUsize = AtomicUsize::new(0);
-/// One thread looks at a time. Not for forks: a child takes it over.
-static LOOKING: Lock<()> = Lock::new(());
+/// One thread changes the action at a time. Not for forks: a child takes it over.
+static CHANGING: Lock<()> = Lock::new(());
 
 /// The call of an action that the handler makes, while it lasts: the signal's information and the
 /// handler's frame. 0 otherwise.
@@ -61,26 +61,20 @@ struct Action {
     flags: AtomicUsize,
 }
 
-impl Action {
-    const fn new() -> Action {
-        Action { handler: AtomicUsize::new(libc::SIG_DFL), flags: AtomicUsize::new(0) }
-    }
-}
-
 /// Installs the handler, or another function. False where the kernel refuses.
 pub fn install(explain: Explain) -> bool {
     EXPLAIN.set(Some(explain));
-    look_at_handler()
+    put_handler_first()
 }
 
-/// Puts the handler before one that the program has installed since the last look. Costs a system
-/// call. False where the kernel refuses. Nothing before [`install`].
-pub fn look_at_handler() -> bool {
+/// Puts the handler before one that the program has installed meanwhile. Costs a system call. False
+/// where the kernel refuses. Nothing before [`install`].
+pub fn put_handler_first() -> bool {
     if EXPLAIN.get().is_none() {
         return true;
     }
-    // Otherwise another thread looks.
-    let Some(_looking) = LOOKING.try_lock() else { return true };
+    // Otherwise another thread does it.
+    let Some(_changing) = CHANGING.try_lock() else { return true };
     errno::preserve(|| {
         let mut current = MaybeUninit::<libc::sigaction>::zeroed();
         // SAFETY: valid for the call to fill; no action is changed.

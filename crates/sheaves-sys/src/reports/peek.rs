@@ -5,14 +5,18 @@
 const BLOCK_BYTES: usize = 1024;
 const BLOCK_WORDS: usize = BLOCK_BYTES / 8;
 
-/// The last block that was read.
-pub(crate) struct Memory {
+/// The last block that was read. About 1 KiB, so that a signal handler keeps it in a static.
+#[derive(Debug)]
+pub struct Memory {
     block: usize,
     words: [u64; BLOCK_WORDS],
 }
 
 impl Memory {
-    pub(crate) const fn new() -> Memory {
+    /// Nothing is read yet.
+    #[expect(clippy::new_without_default, reason = "one constructor is enough")]
+    #[must_use]
+    pub const fn new() -> Memory {
         Memory { block: usize::MAX, words: [0; BLOCK_WORDS] }
     }
 

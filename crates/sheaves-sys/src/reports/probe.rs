@@ -1,14 +1,12 @@
 //! Probes for tracers (USDT): places in slow paths that bpftrace, perf and gdb can look at.
 //!
-//! A probe is one `nop`, and a note in the file that says where it is and in which registers its
-//! arguments are. A tracer replaces the `nop` by a breakpoint while it looks. The notes have the
-//! format of SystemTap's `sys/sdt.h`, without a semaphore: the arguments are at hand anyway.
+//! A probe is one `nop`, which a tracer replaces by a breakpoint, and a note in the file that says
+//! where it is and in which registers its arguments are, in the format of SystemTap's `sys/sdt.h`.
 //! `docs/tracing.md` describes all probes for users; tests compare it with the notes.
 //!
-//! Arguments are words, in the registers in which the C ABI passes them. So a tracer that knows
-//! this ABI, and does not decode the notes, finds them too: OpenTelemetry's profiler is one.
-//!
-//! A fast path must not have a probe. There are none on architectures other than x86-64.
+//! Arguments are words, in the registers in which the C ABI passes them: OpenTelemetry's profiler
+//! does not decode the notes. A fast path must not have a probe. There are none on architectures
+//! other than x86-64.
 
 /// One probe: the instruction, and its note.
 #[cfg(target_arch = "x86_64")]
@@ -113,7 +111,7 @@ probes! {
     alloc_failed = sheaves:alloc_failed(bytes, align);
     /// The heap is near its limit: unused memory goes back to the kernel.
     limit_near = sheaves:limit_near(heap_bytes, limit_bytes);
-    /// One look for unused memory is over; `is_left` is 1 if some may be found at the next.
+    /// A tick of the library's thread is over; `is_left` is 1 if unused memory may be left.
     keeper_look = sheaves:keeper_look(is_left);
     /// A sheaf of deferred objects was sealed: it waits for the grace period `cookie`. `cache` is 0
     /// for deferred calls and for channels.

@@ -148,16 +148,11 @@ pub(crate) fn called_before(memory: &mut Memory, address: usize) -> Option<usize
 impl fmt::Display for Stack {
     /// The end of a sentence about the thread; nothing for an empty stack.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut memory = Memory::new();
-        for (index, address) in self.addresses[..self.used].iter().enumerate() {
-            f.write_str(match index {
-                0 => "; it sleeps in ",
-                1 => ", called by ",
-                _ => ", ",
-            })?;
-            symbol::write(&mut memory, *address, f)?;
+        if self.used == 0 {
+            return Ok(());
         }
-        Ok(())
+        f.write_str("; it sleeps in ")?;
+        symbol::write_all(self.addresses[..self.used].iter().copied(), f)
     }
 }
 

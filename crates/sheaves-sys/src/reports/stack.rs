@@ -4,14 +4,12 @@
 //! are the caller's frame pointer and the return address. Without them a walk yields the first
 //! address only.
 //!
-//! A walk never faults, takes no lock, and calls no unwinder: those allocate or lock. The kernel is
-//! asked whether a page is readable before it is read, by a futex call that does not wait. What is
-//! read lies between the stack pointer and the top of the thread's stack, which stays as it is
-//! meanwhile: glibc puts a thread's control block at the top of its stack, and notes the top of the
-//! first thread's. On another stack, of a coroutine or of a signal handler, it lies within
-//! `OTHER_BYTES_MAX` above the stack pointer. There a frame pointer that is none may lead to
-//! memory of others: if another thread unmaps that page between the question and the read, the walk
-//! faults after all.
+//! A walk takes no lock and calls no unwinder, since those allocate or lock. The kernel is asked
+//! whether a page is readable before it is read, by a futex call that does not wait. What is read
+//! lies between the stack pointer and the top of the thread's stack, which stays mapped: glibc puts
+//! a thread's control block there, and notes the top of the first thread's. On another stack, of a
+//! coroutine or of a signal handler, it lies within `OTHER_BYTES_MAX` above the stack pointer. If
+//! another thread unmaps such a page between the question and the read, the walk faults.
 
 use crate::futex;
 use crate::map;

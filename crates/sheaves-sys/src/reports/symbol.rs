@@ -81,18 +81,22 @@ impl fmt::Display for Addresses<'_> {
         if self.0.is_empty() {
             return f.write_str("an unknown function");
         }
-        let mut memory = Memory::new();
-        for (index, address) in self.0.iter().enumerate() {
-            f.write_str(match index {
-                0 => "",
-                1 => ", called by ",
-                _ => ", ",
-            })?;
-            // The call is before the address to which it returns.
-            write(&mut memory, address.wrapping_sub(1), f)?;
-        }
-        Ok(())
+        // The call is before the address to which it returns.
+        write_all(self.0.iter().map(|address| address.wrapping_sub(1)), f)
     }
+}
+
+/// Writes the names of functions, of which each calls the one before.
+pub(crate) fn write_all(
+    addresses: impl Iterator<Item = usize>,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    let mut memory = Memory::new();
+    for (index, address) in addresses.enumerate() {
+        f.write_str(["", ", called by ", ", "][index.min(2)])?;
+        write(&mut memory, address, f)?;
+    }
+    Ok(())
 }
 
 /// The exported function that covers an address.

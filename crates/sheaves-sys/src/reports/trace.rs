@@ -5,30 +5,15 @@ use core::fmt;
 
 use crate::fault::Access;
 use crate::report::report;
-use crate::reports::peek::Memory;
 use crate::{errno, sleeper, symbol};
 
-/// Reads stacks and names. About 1 KiB, so that a signal handler keeps it in a static.
-pub struct Tracer(Memory);
+pub use crate::reports::peek::Memory;
 
-impl fmt::Debug for Tracer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Tracer")
-    }
-}
-
-impl Tracer {
-    /// A tracer.
-    #[expect(clippy::new_without_default, reason = "one constructor is enough")]
-    #[must_use]
-    pub const fn new() -> Tracer {
-        Tracer(Memory::new())
-    }
-
+impl Memory {
     /// Stores the instruction of an access that has failed, and the return addresses of its
     /// callers, by frame pointers. Returns their number. Reads no memory that may be inaccessible.
     pub fn follow(&mut self, access: &Access, out: &mut [usize]) -> usize {
-        self.0.forget();
+        self.forget();
         if access.counter == 0 || out.is_empty() {
             return 0;
         }
@@ -44,12 +29,12 @@ impl Tracer {
             let (mut lowest, mut frame) = (access.stack, access.frame);
             for (index, place) in out.iter_mut().enumerate().skip(first) {
                 let is_frame = frame >= lowest && frame.is_multiple_of(8);
-                let caller = if is_frame { self.word(frame + 8) } else { 0 };
+                let caller = if is_frame { self.address(frame + 8) } else { 0 };
                 if caller == 0 {
                     return index;
                 }
                 *place = caller;
-                (lowest, frame) = (frame + 1, self.word(frame));
+                (lowest, frame) = (frame + 1, self.address(frame));
             }
             out.len()
         })
@@ -59,13 +44,15 @@ impl Tracer {
     /// call of a function that begins shortly before the instruction.
     fn caller_of_leaf(&mut self, access: &Access) -> Option<usize> {
         const FUNCTION_BYTES: usize = 4096;
-        let caller = Some(self.word(access.stack)).filter(|address| *address > FUNCTION_BYTES)?;
-        let function = sleeper::called_before(&mut self.0, caller)?;
+        let caller =
+            Some(self.address(access.stack)).filter(|address| *address > FUNCTION_BYTES)?;
+        let function = sleeper::called_before(self, caller)?;
         access.counter.checked_sub(function).filter(|at| *at < FUNCTION_BYTES).map(|_| caller)
     }
 
-    fn word(&mut self, address: usize) -> usize {
-        self.0.word(address).unwrap_or(0) as usize
+    /// The word at an address; 0 if it cannot be read.
+    fn address(&mut self, place: usize) -> usize {
+        self.word(place).unwrap_or(0) as usize
     }
 
     /// Prints a line for each address, `prefix` in front. The first one is that of an instruction,
@@ -77,8 +64,8 @@ impl Tracer {
         frames: impl Iterator<Item = usize> + Clone,
         is_access: bool,
     ) {
-        self.0.forget();
-        let memory = RefCell::new(&mut self.0);
+        self.forget();
+        let memory = RefCell::new(self);
         errno::preserve(|| {
             let is_known = |(index, frame)| index == 0 || symbol::is_in_object(frame);
             let known = frames.clone().enumerate().filter(|frame| is_known(*frame)).last();

@@ -19,9 +19,9 @@ static READERS: Key = Key::new();
 
 /// Makes libc call `function` at the end of every thread whose value is not null, with that value.
 ///
-/// libc clears the value first. It repeats the calls up to four times while functions set new
-/// values. Call this early, so that the key is one of the first 32: a later key is not used,
-/// because setting its value would allocate. The function of the first call stays.
+/// libc clears the value first, and repeats the calls up to four times while functions set new
+/// values. Call this early: a key after the first 32 is not used, because setting its value would
+/// allocate. The function of the first call stays.
 pub fn prepare_at_exit(function: unsafe extern "C" fn(*mut c_void)) {
     READERS.prepare(function);
 }

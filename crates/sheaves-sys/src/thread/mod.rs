@@ -14,8 +14,7 @@ pub use key::{prepare_at_exit, set_at_exit};
 
 /// The kernel's id of the calling thread (`gettid`). Async-signal-safe.
 ///
-/// Without a system call in glibc and musl. In the child of a bare `clone` the thread that has
-/// cloned has its old id with glibc.
+/// Without a system call in glibc and musl. With glibc the child of a bare `clone` has the old id.
 #[must_use]
 pub fn id() -> i32 {
     // Relaxed: written when the object is loaded.
@@ -125,12 +124,11 @@ pub fn with_signals_blocked<R>(body: impl FnOnce() -> R) -> R {
 /// The function that a thread of the library runs.
 pub type Body = fn();
 
-/// Starts a detached thread. False in a sandbox and when the system refuses; `errno` is kept.
+/// Starts a detached thread. False in a sandbox and when the kernel refuses; `errno` is kept.
 ///
 /// Signals that come from outside are blocked in it; those that a fault raises are not, since the
-/// program's code may run there. The thread does not inherit the scheduling of its creator, which
-/// may have a realtime policy or be bound to one CPU. It gets policy, affinity and nice value that
-/// the main thread has now, as far as the system permits.
+/// program's code may run there. It has policy, affinity and nice value of the main thread, as far
+/// as the kernel permits: its creator may have a realtime policy or be bound to one CPU.
 ///
 /// libc allocates for it: never call it below `malloc` or under a lock.
 #[must_use]

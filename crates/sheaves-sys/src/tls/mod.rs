@@ -3,8 +3,7 @@
 //! Stable Rust compiles `thread_local!` in a shared object to a call. So an architecture with a
 //! file here has an area that `area.rs` declares in assembly, with the initial-exec model: its
 //! address is the thread pointer plus a constant that the loader computes. The symbol is protected:
-//! a shared object may export it to programs in C, and yet each object that contains this crate has
-//! its own area.
+//! an object may export it to programs in C, and yet each that contains this crate has its own.
 //!
 //! Other architectures have no area, see `portable.rs`; there the reader's word is the value of a
 //! `pthread_key`. With `--cfg sheaves_keys`, for tests, it is that everywhere.

@@ -32,15 +32,23 @@ fn held_lock_is_not_had_without_waiting() {
 #[test]
 fn a_fork_enters_what_it_holds_and_others_wait() {
     static LOCK: Lock<u64> = Lock::new(1);
+    static TRIED: AtomicBool = AtomicBool::new(false);
     static DONE: AtomicBool = AtomicBool::new(false);
     LOCK.acquire();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            assert!(LOCK.try_lock().is_none());
+            let is_held = LOCK.try_lock().is_none();
+            // Relaxed: a flag.
+            TRIED.store(true, Ordering::Relaxed);
+            assert!(is_held);
             *LOCK.lock() *= 10;
             // Release pairs with the Acquire below.
             DONE.store(true, Ordering::Release);
         });
+        // Relaxed: a flag.
+        while !TRIED.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
         for _ in 0..100 {
             *LOCK.lock() += 1;
             *LOCK.try_lock().unwrap() += 1;

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use sheaves_sys::fault::Access;
 use sheaves_sys::report::{abort, report};
-use sheaves_sys::trace::Tracer;
+use sheaves_sys::trace::Memory;
 use sheaves_sys::{clock, process, thread};
 
 use super::layout::{Event, FRAMES_MAX, Misuse, Record, State};
@@ -24,7 +24,7 @@ struct Scratch {
 struct Parts {
     records: [Record; 2],
     frames: [usize; FRAMES_MAX],
-    tracer: Tracer,
+    tracer: Memory,
 }
 
 // SAFETY: the parts are used by the thread that has set `is_taken`.
@@ -35,7 +35,7 @@ static SCRATCH: Scratch = Scratch {
     parts: UnsafeCell::new(Parts {
         records: [Record::NONE; 2],
         frames: [0; FRAMES_MAX],
-        tracer: Tracer::new(),
+        tracer: Memory::new(),
     }),
 };
 
@@ -119,7 +119,7 @@ fn write_parts(
     record: &Record,
     access: Option<&Access>,
     frames: &[usize],
-    tracer: &mut Tracer,
+    tracer: &mut Memory,
 ) {
     let (now, id) = (clock::coarse_ms(), thread::id());
     let mut room = [0; 32];
@@ -187,7 +187,7 @@ fn write_section(misuse: Misuse, deferred_ms: u64) {
     }
 }
 
-fn write_event(how: &str, event: Event<'_>, now: u64, tracer: &mut Tracer) {
+fn write_event(how: &str, event: Event<'_>, now: u64, tracer: &mut Memory) {
     if !event.is_there() {
         return;
     }
