@@ -51,6 +51,7 @@ pub enum Kind {
     DoesNotParse { error: String },
     FunctionTooLong { name: String, lines: usize, lines_max: usize },
     BannedName { name: String, word: &'static str },
+    InlineTests,
     RoomsStale,
     FolderTooFull { files: usize, files_max: usize },
     ExceedsNoMore { name: String },
@@ -103,9 +104,10 @@ impl fmt::Display for Kind {
             | Self::BadOption { .. }
             | Self::OptionNotInTable { .. }
             | Self::OptionNotRead { .. } => self.fmt_text(f),
-            Self::DoesNotParse { .. } | Self::FunctionTooLong { .. } | Self::BannedName { .. } => {
-                self.fmt_shape(f)
-            }
+            Self::DoesNotParse { .. }
+            | Self::FunctionTooLong { .. }
+            | Self::BannedName { .. }
+            | Self::InlineTests => self.fmt_shape(f),
             Self::RoomsStale
             | Self::FolderTooFull { .. }
             | Self::ExceedsNoMore { .. }
@@ -177,6 +179,9 @@ impl Kind {
             ),
             Self::BannedName { name, word } => {
                 write!(f, "name `{name}` has the empty word `{word}`: name it after what it does")
+            }
+            Self::InlineTests => {
+                write!(f, "tests between code: move them to tests/unit/NAME.rs of the crate")
             }
             _ => Ok(()),
         }

@@ -1,4 +1,5 @@
-//! Rules about the shape of code: the length of functions, and words that mean nothing in names.
+//! Rules about the shape of code: the length of functions, words that mean nothing in names, and
+//! unit tests in the place for them.
 //!
 //! Both read tokens, not items, so that functions and types inside a macro count as well.
 
@@ -37,6 +38,13 @@ pub(crate) fn check(source: &RustFile, findings: &mut Vec<Finding>) {
             && let Some(empty) = empty_word(&name.text)
         {
             report(name.line, Kind::BannedName { name: name.text.clone(), word: empty });
+        }
+        if word.text == "mod"
+            && name.text == "tests"
+            && source.text_at(Some(index + 2)) == "{"
+            && source.path.contains("/src/")
+        {
+            report(word.line, Kind::InlineTests);
         }
         if word.text == "fn"
             && let Some(end_line) = source.end_of_body(index)

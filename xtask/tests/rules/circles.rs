@@ -67,7 +67,7 @@ fn reexports_are_followed_and_are_no_use() {
 
 #[test]
 fn test_code_makes_no_circle() {
-    let b = ("b.rs", "pub struct B;\n#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}\n");
+    let b = ("b.rs", "pub struct B;\n#[cfg(test)]\nmod checks {\n    use crate::a::A;\n}\n");
     assert_eq!(circles(&[("a.rs", "use crate::b::B;\npub struct A;\n"), b]), []);
     let root = ("lib.rs", "mod a;\n#[cfg(test)]\nmod b;\n");
     let b = ("b.rs", "use crate::a::A;\npub struct B;\n");

@@ -90,7 +90,7 @@ fn environment() {
 
 #[test]
 fn test_code_is_free() {
-    assert_clean(LIBRARY, "#[cfg(test)]\nmod tests {\n    use std::env;\n}\n");
+    assert_clean(LIBRARY, "#[cfg(test)]\nmod checks {\n    use std::env;\n}\n");
     assert_clean(LIBRARY, "#[cfg(all(test, target_os = \"linux\"))]\nuse std::env;\n");
     let protocol = "crates/sheaves-slab/src/protocol/stack.rs";
     assert_clean(protocol, "#[cfg(loom)]\nmod model {\n    use std::env;\n}\n");

@@ -49,7 +49,7 @@ fn names_brought_in() {
         LIBRARY,
         "fn f() { a(Lock::Release, b.Acquire, Ordering::Less) }\nenum E { SeqCst }\n",
     );
-    assert_clean(LIBRARY, "#[cfg(test)]\nmod tests {\n    fn f() { a(Ordering::SeqCst) }\n}\n");
+    assert_clean(LIBRARY, "#[cfg(test)]\nmod checks {\n    fn f() { a(Ordering::SeqCst) }\n}\n");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Length of functions, names that mean nothing.
+//! Length of functions, names that mean nothing, tests between code.
 
 use xtask::finding::Kind;
 
@@ -61,4 +61,13 @@ fn banned_names_of_files() {
     assert_finds("crates/sheaves/src/utils.rs", "", &[(1, banned("utils.rs", "utils"))]);
     assert_finds("tests/helpers/run.sh", "", &[(1, banned("helpers", "helpers"))]);
     assert_clean("docs/utility.md", "");
+}
+
+#[test]
+fn tests_between_code() {
+    let text = "fn f() {}\n#[cfg(test)]\nmod tests {\n}\n";
+    assert_finds(LIBRARY, text, &[(3, Kind::InlineTests)]);
+    assert_finds(TOOL, text, &[(3, Kind::InlineTests)]);
+    assert_clean("crates/sheaves-slab/tests/a.rs", text);
+    assert_clean(LIBRARY, "#[cfg(test)]\n#[path = \"../tests/unit/a.rs\"]\nmod tests;\n");
 }

@@ -1,3 +1,5 @@
+//! Tests of `src/dist/control.rs`.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Tests of `src/vm/cpio.rs`.
+
 use std::fs;
 use std::os::unix::fs::symlink;
 

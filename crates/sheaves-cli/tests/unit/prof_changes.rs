@@ -1,0 +1,28 @@
+//! Tests of `src/prof/changes.rs`.
+
+use super::*;
+use crate::prof::dump::Dump;
+
+fn profile(sites: &str) -> Profile {
+    let text = format!("sheaves heap profile 1\n{sites}end\n");
+    Profile::of(Dump::parse(&text).unwrap())
+}
+
+#[test]
+fn leaks_have_grown_and_nothing_was_freed() {
+    let before = profile(
+        "site live malloc a 1 10 100 10 100 1\nsite live malloc b 1 10 100 10 100 2\n\
+         site live malloc c 1 10 100 10 100 3\n",
+    );
+    let after = profile(
+        "site live malloc a 1 15 150 15 150 1\nsite live malloc b 1 15 150 20 200 2\n\
+         site live malloc c 1 5 50 10 100 3\nsite live large large 1 1 4000 1 4000 4\n",
+    );
+    let changes = Changes::between(&before, &after);
+    let text = changes.text();
+    assert!(text.starts_with("+4.0 KiB in all"), "{text}");
+    assert!(text.contains("-50 B") && text.contains("-5 objects of c"), "{text}");
+    let leaks = changes.grown_and_never_freed();
+    let found: Vec<_> = leaks.0.iter().map(|(what, ..)| what.as_str()).collect();
+    assert_eq!(found, ["large", "a"]);
+}
