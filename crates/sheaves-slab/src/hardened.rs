@@ -13,7 +13,7 @@ use sheaves_sys::membarrier::Reach;
 use crate::checked::samples::{self, sample_if_tagged};
 use crate::checked::{incoming, quarantine};
 use crate::deferred;
-use crate::moves::slot::{self, take_sheaf};
+use crate::moves::slot::{self, ATTEMPTS, take_sheaf};
 use crate::moves::{flush, refill, registry, tags};
 use crate::parts::pool;
 use crate::records::object_bytes;
@@ -21,9 +21,6 @@ use crate::records::profile::Request;
 use crate::space::cache_id::{CLASSES_MAX, CacheId};
 use crate::space::granule::Granule;
 use crate::space::slab;
-
-/// How often a slow path starts over because other threads changed the slot.
-const ATTEMPTS: u32 = 64;
 
 /// Allocates an object; 0 when memory is out.
 pub(crate) fn alloc(id: CacheId, request: &Request) -> usize {

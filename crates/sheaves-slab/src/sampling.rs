@@ -24,17 +24,15 @@
 
 use core::fmt::{self, Write};
 
-use sheaves_percpu::internal::{Word, slots};
 use sheaves_sys::clock;
 use sheaves_sys::membarrier::Reach;
 
-use crate::checked::quarantine;
+use crate::checked::incoming;
 use crate::deferred;
-use crate::moves::registry::{self, REGISTRY};
-use crate::moves::{earlier, flush, slot};
-use crate::parts::pool;
+use crate::moves::{earlier, flush, registry};
 use crate::records::profile::{self, Kind, Listed, chance};
 use crate::records::trap;
+use crate::returning::keeper;
 use crate::space::cache_id::{CLASSES_MAX, CacheId};
 use crate::space::mode;
 
@@ -96,34 +94,11 @@ pub fn stop_traps() {
     }
 }
 
-/// Takes the main sheaves out of all slots: what enters a slot from now on is tagged, and samples
-/// that were freed without a note have no record any more.
+/// Takes the sheaves out of all slots: what enters a slot from now on is tagged, and samples that
+/// were freed without a note have no record any more. A slot that is not reached keeps its untagged
+/// objects until they are used up.
 fn empty_slots() {
-    const BATCH: usize = 64;
-    let numbers = registry::numbers_used();
-    for first in (0..numbers).step_by(BATCH) {
-        // Keeps caches from being destroyed meanwhile.
-        let registry = REGISTRY.lock();
-        let (mut ids, mut words) = ([CacheId::new(0); BATCH], [Word::new(0); BATCH]);
-        let mut count = 0;
-        for number in first..numbers.min(first + BATCH) {
-            let id = CacheId::new(number as u16);
-            if registry.has(id) {
-                (ids[count], words[count]) = (id, id.word_to_allocate_from());
-                count += 1;
-            }
-        }
-        // A slot that is not reached keeps its untagged objects until they are used up.
-        let (taken, _is_complete) = slots::take(&words[..count], Reach::Interrupts, slots::ALL);
-        for (index, cursor) in taken {
-            let id = ids[index];
-            match cursor.is_empty() {
-                true => pool::put_empty(cursor.sheaf()),
-                false if !id.shape().is_plain() => quarantine::put_back(id, cursor),
-                false => flush::put_away(id, slot::clean(id, cursor)),
-            }
-        }
-    }
+    keeper::flush_slots(Reach::Interrupts);
 }
 
 /// Watches the slabs that have allocated objects, of all size classes. Called when profiling is
@@ -160,12 +135,8 @@ fn each_class(mut visit: impl FnMut(CacheId)) {
 /// Empties the slots and the depot of a cache.
 fn flush_free(id: CacheId) {
     // A slot that is not reached keeps its objects, which count as allocated.
-    let (taken, _is_complete) =
-        slots::take(&[id.main(), id.spare()], Reach::Interrupts, slots::ALL);
-    taken.for_each(|(_, cursor)| flush::flush_sheaf(id, slot::clean(id, cursor)));
-    while let Some(cursor) = id.take_full() {
-        flush::flush_sheaf(id, cursor);
-    }
+    let _is_complete = incoming::flush_slots(id, Reach::Interrupts);
+    flush::flush_depot(id, usize::MAX);
 }
 
 /// Writes a dump. May sleep on locks for microseconds; `out` is called without one. Interrupts the

@@ -10,26 +10,22 @@ use sheaves_percpu::internal::{Cursor, cmp_store, pop_slow, push_slow};
 
 use crate::checked::debug;
 use crate::checked::samples::{self, sample_if_tagged};
-use crate::moves::slot::{self, take_sheaf};
+use crate::moves::slot::{self, ATTEMPTS, take_sheaf};
 use crate::moves::tags::{self, Freed, TAG};
 use crate::moves::{flush, refill};
 use crate::records::profile::Request;
-use crate::returning::{shortage, surplus};
+use crate::returning::{reclaim, surplus};
 use crate::space::cache_id::CacheId;
 use crate::space::chunk;
 use crate::space::mode::Mode;
 use crate::{deferred, hardened};
-
-/// How often a slow path starts over because other threads changed the slot. After that it goes to
-/// the slabs: in the portable engine all slots can be busy while a preempted thread holds one.
-const ATTEMPTS: u32 = 64;
 
 /// Allocates an object when the fast path found none; 0 when memory is out.
 #[cold]
 #[inline(never)]
 pub(crate) fn alloc_slow(id: CacheId, request: &Request) -> usize {
     let mut object = alloc(id, request);
-    if object == 0 && shortage::release() {
+    if object == 0 && reclaim::release_before_failing() {
         object = alloc(id, request);
     }
     chunk::after_alloc();

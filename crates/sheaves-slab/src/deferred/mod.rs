@@ -34,6 +34,7 @@ use sheaves_percpu::internal::slots::{Attached, attach};
 use sheaves_percpu::internal::{Cursor, cmp_store, load, push_slow};
 use sheaves_rcu::internal;
 
+use crate::moves::slot::ATTEMPTS;
 use crate::moves::tags;
 use crate::parts::{deferred_queue, pool};
 use crate::space::cache_id::CacheId;
@@ -43,9 +44,6 @@ pub(crate) use all::{drain, finish, pending, seal_all, start};
 pub use emergency::FAULTS;
 pub use emergency::{Emergencies, emergencies};
 pub(crate) use seal::{objects, reclaim, take_any_ready, take_ready};
-
-/// How often a push starts over because other threads changed the slot.
-const ATTEMPTS: u32 = 16;
 
 /// Defers an object of a plain cache when the fast path found no room.
 pub(crate) fn push(id: CacheId, object: usize) {

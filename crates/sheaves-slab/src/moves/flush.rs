@@ -37,6 +37,17 @@ pub(crate) fn flush_sheaf(id: CacheId, cursor: Cursor) {
     pool::put_empty(cursor.sheaf());
 }
 
+/// Flushes sheaves of the depot, `most` at the most; returns the number of their objects.
+pub(crate) fn flush_depot(id: CacheId, most: usize) -> usize {
+    let sheaves = core::iter::from_fn(|| id.take_full()).take(most);
+    let flush = |cursor: Cursor| {
+        let count = cursor.fill();
+        flush_sheaf(id, cursor);
+        count
+    };
+    sheaves.map(flush).sum()
+}
+
 /// Flushes the objects of a sheaf that the caller owns and keeps.
 pub(crate) fn flush_objects(id: CacheId, cursor: Cursor) {
     // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.

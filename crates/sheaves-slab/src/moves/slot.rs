@@ -6,6 +6,10 @@ use sheaves_percpu::internal::{Cursor, Mode, Word, cmp_store, load, mode};
 use crate::moves::tags;
 use crate::space::cache_id::CacheId;
 
+/// How often a slow path starts over because other threads changed the slot. After that it does
+/// without one: in the portable engine all slots can be busy while a preempted thread holds one.
+pub(crate) const ATTEMPTS: u32 = 64;
+
 /// Takes the main sheaf of the current slot if `wanted` accepts its cursor.
 pub(crate) fn take_main(id: CacheId, wanted: impl Fn(Cursor) -> bool) -> Option<Cursor> {
     take_sheaf(id.main(), wanted).map(|cursor| clean(id, cursor))

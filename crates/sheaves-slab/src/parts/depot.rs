@@ -13,7 +13,7 @@
 //! make exchanges of a slot's main sheaf rare. A cache of large objects that is used rarely has no
 //! sheaves: what is freed goes back to its slab, and the empty slab serves other caches.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use sheaves_percpu::internal::{Cursor, Sheaf};
 use sheaves_percpu::slot_count;
@@ -21,6 +21,7 @@ use sheaves_sys::clock;
 
 use crate::parts::pool::{self, SHARDS, SheafStack, shard_here};
 use crate::parts::shape::Shape;
+use crate::space::hint::Hint;
 use crate::space::{chunk, limit};
 
 /// Initial limit of a cache, in bytes of objects.
@@ -35,57 +36,14 @@ const UNUSED_BYTES: usize = 64 << 10;
 const DECAY_SHIFT: u32 = 10;
 /// A refill this long after an overflow raises no limit: for such a time other caches can use the
 /// memory.
-const SOON_MS: u32 = 256;
+const SOON_MS: usize = 256;
 /// After this many exchanges of main sheaves the size of new sheaves is adjusted.
-const EXCHANGES: u32 = 32;
+const EXCHANGES: usize = 32;
 /// A shorter time for [`EXCHANGES`] doubles the size (the clock's own step is 1 to 10 ms): 4,000
 /// exchanges a second.
-const EXCHANGES_SHORT_MS: u32 = 8;
+const EXCHANGES_SHORT_MS: usize = 8;
 /// A longer time for [`EXCHANGES`] halves the size.
-const EXCHANGES_LONG_MS: u32 = 512;
-
-/// A number that guides decisions. Being off by a few sheaves is harmless.
-#[derive(Debug)]
-struct Hint(AtomicU32);
-
-// It orders nothing: the stacks order the sheaves.
-impl Hint {
-    const fn new() -> Hint {
-        Hint(AtomicU32::new(0))
-    }
-
-    fn get(&self) -> u32 {
-        // Relaxed: a hint.
-        self.0.load(Ordering::Relaxed)
-    }
-
-    fn set(&self, value: u32) {
-        // Relaxed: a hint.
-        self.0.store(value, Ordering::Relaxed);
-    }
-
-    fn swap(&self, value: u32) -> u32 {
-        // Relaxed: a hint.
-        self.0.swap(value, Ordering::Relaxed)
-    }
-
-    fn add(&self, value: u32) -> u32 {
-        // Relaxed: a hint.
-        self.0.fetch_add(value, Ordering::Relaxed)
-    }
-
-    fn sub(&self, value: u32) {
-        // Relaxed: a hint.
-        self.0.fetch_sub(value, Ordering::Relaxed);
-    }
-
-    /// [`Hint::sub`], down to 0.
-    fn sub_to_zero(&self, value: u32) {
-        let less = |before: u32| Some(before.saturating_sub(value));
-        // Relaxed, both: a hint.
-        let _before = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-    }
-}
+const EXCHANGES_LONG_MS: usize = 512;
 
 /// The depot of a cache.
 #[derive(Debug)]
@@ -128,10 +86,10 @@ impl Shard {
     const fn new() -> Shard {
         Shard {
             full: SheafStack::new(),
-            objects: Hint::new(),
-            objects_min: Hint::new(),
-            exchanges: Hint::new(),
-            exchanges_since_ms: Hint::new(),
+            objects: Hint::new(0),
+            objects_min: Hint::new(0),
+            exchanges: Hint::new(0),
+            exchanges_since_ms: Hint::new(0),
             hits: AtomicU64::new(0),
             flushes: AtomicU64::new(0),
         }
@@ -140,7 +98,7 @@ impl Shard {
     fn take(&self) -> Option<Sheaf> {
         let sheaf = self.full.pop()?;
         // To 0: in the child of a fork in a signal handler, `recount` has not counted this sheaf.
-        self.objects.sub_to_zero(sheaf.capacity() as u32);
+        self.objects.sub_to_zero(sheaf.capacity());
         let objects = self.objects.get();
         if objects < self.objects_min.get() {
             self.objects_min.set(objects);
@@ -155,13 +113,13 @@ impl Shard {
 impl Depot {
     pub(crate) const fn new() -> Depot {
         Depot {
-            limit: Hint::new(),
-            overflows: Hint::new(),
-            overflowed_ms: Hint::new(),
-            sheaf_objects: Hint::new(),
-            outside: Hint::new(),
-            decayed: Hint::new(),
-            uses_seen: Hint::new(),
+            limit: Hint::new(0),
+            overflows: Hint::new(0),
+            overflowed_ms: Hint::new(0),
+            sheaf_objects: Hint::new(0),
+            outside: Hint::new(0),
+            decayed: Hint::new(0),
+            uses_seen: Hint::new(0),
             shards: [const { Shard::new() }; SHARDS],
         }
     }
@@ -170,7 +128,7 @@ impl Depot {
     pub(crate) fn reset(&self, shape: &Shape) {
         self.limit.set(limit_min(shape));
         self.overflows.set(0);
-        self.sheaf_objects.set(shape.sheaf_objects_min() as u32);
+        self.shrink_sheaves(shape);
         self.outside.set(0);
         for shard in &self.shards {
             shard.objects_min.set(0);
@@ -201,35 +159,35 @@ impl Depot {
         debug_assert!(cursor.is_full());
         let shard = &self.shards[shard_here()];
         let sheaf = cursor.sheaf();
-        let objects = sheaf.capacity() as u32;
+        let objects = sheaf.capacity();
         let before = shard.objects.add(objects);
-        if before < self.limit.get() / SHARDS as u32 && !limit::is_near() {
+        if before < self.limit.get() / SHARDS && !limit::is_near() {
             shard.full.push(sheaf);
-            let bytes = before as usize * shape.stride;
+            let bytes = before * shape.stride;
             if bytes >= UNUSED_BYTES {
                 chunk::note_unused(bytes);
             }
             return true;
         }
-        chunk::note_unused(before as usize * shape.stride);
+        chunk::note_unused(before * shape.stride);
         shard.objects.sub_to_zero(objects);
         self.overflows.add(objects);
-        self.decay(shape, clock::coarse_ms() as u32);
+        self.decay(shape, clock::coarse_ms() as usize);
         false
     }
 
     /// Counts a flush of objects to slabs.
     pub(crate) fn count_flush(&self, shape: &Shape, objects: usize) {
-        self.outside.sub(objects as u32);
-        DROP_BYTES.set(DROP_BYTES.get().saturating_add((objects * shape.stride) as u32));
+        self.outside.sub(objects);
+        DROP_BYTES.set(DROP_BYTES.get().saturating_add(objects * shape.stride));
         // Relaxed: statistics.
         self.shards[shard_here()].flushes.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts objects that a refill has taken from slabs.
     pub(crate) fn count_refill(&self, shape: &Shape, objects: usize) {
-        self.outside.add(objects as u32);
-        DROP_BYTES.set(DROP_BYTES.get().saturating_sub((objects * shape.stride) as u32));
+        self.outside.add(objects);
+        DROP_BYTES.set(DROP_BYTES.get().saturating_sub(objects * shape.stride));
     }
 
     /// Objects in the depot, full sheaves taken from it, and flushes to slabs.
@@ -237,7 +195,7 @@ impl Depot {
         self.shards.iter().fold((0, 0, 0), |(objects, hits, flushes), shard| {
             // Relaxed: statistics.
             let counts = [&shard.hits, &shard.flushes].map(|count| count.load(Ordering::Relaxed));
-            (objects + shard.objects.get() as usize, hits + counts[0], flushes + counts[1])
+            (objects + shard.objects.get(), hits + counts[0], flushes + counts[1])
         })
     }
 
@@ -247,7 +205,7 @@ impl Depot {
         if self.overflows.get() == 0 {
             return;
         }
-        let (overflows, now_ms) = (self.overflows.swap(0), clock::coarse_ms() as u32);
+        let (overflows, now_ms) = (self.overflows.swap(0), clock::coarse_ms() as usize);
         if now_ms.wrapping_sub(self.overflowed_ms.get()) > SOON_MS {
             return;
         }
@@ -258,7 +216,7 @@ impl Depot {
     }
 
     /// Notes an overflow, and halves the limit if it was neither raised nor halved in this second.
-    fn decay(&self, shape: &Shape, now_ms: u32) {
+    fn decay(&self, shape: &Shape, now_ms: usize) {
         self.overflowed_ms.set(now_ms);
         let now = now_ms >> DECAY_SHIFT;
         if self.decayed.swap(now) != now {
@@ -275,7 +233,7 @@ impl Depot {
     /// For the keeper: the objects that were in the depot at all times since the last look. Halves
     /// the limit if there are any.
     pub(crate) fn age(&self, shape: &Shape) -> usize {
-        let age = |shard: &Shard| shard.objects_min.swap(shard.objects.get()) as usize;
+        let age = |shard: &Shard| shard.objects_min.swap(shard.objects.get());
         let unused = self.shards.iter().map(age).sum();
         if unused > 0 {
             self.halve(shape);
@@ -285,7 +243,7 @@ impl Depot {
 
     /// Number of objects in it.
     pub(crate) fn objects(&self) -> usize {
-        self.shards.iter().map(|shard| shard.objects.get() as usize).sum()
+        self.shards.iter().map(|shard| shard.objects.get()).sum()
     }
 
     /// In the child of a fork: another thread may have counted a sheaf that it did not put.
@@ -294,7 +252,7 @@ impl Depot {
             let kept = SheafStack::new();
             let mut objects = 0;
             while let Some(sheaf) = shard.full.pop() {
-                objects += sheaf.capacity() as u32;
+                objects += sheaf.capacity();
                 kept.push(sheaf);
             }
             while let Some(sheaf) = kept.pop() {
@@ -306,14 +264,14 @@ impl Depot {
 
     /// For the keeper: true if sheaves were exchanged or refilled since the last look.
     pub(crate) fn was_used(&self, refills: u64) -> bool {
-        let exchanges = self.shards.iter().map(|shard| shard.exchanges.get()).sum::<u32>();
-        let uses = exchanges.wrapping_add((refills as u32).wrapping_mul(SHARDS as u32 * EXCHANGES));
+        let exchanges = self.shards.iter().map(|shard| shard.exchanges.get()).sum::<usize>();
+        let uses = exchanges.wrapping_add((refills as usize).wrapping_mul(SHARDS * EXCHANGES));
         self.uses_seen.swap(uses) != uses
     }
 
     /// New sheaves are as small as those of a new cache.
     pub(crate) fn shrink_sheaves(&self, shape: &Shape) {
-        self.sheaf_objects.set(shape.sheaf_objects_min() as u32);
+        self.sheaf_objects.set(shape.sheaf_objects_min());
     }
 
     /// Restricts what the depot and new sheaves may hold to a share of what is in use.
@@ -325,7 +283,7 @@ impl Depot {
     /// An empty sheaf for this cache; its cursor, on the sentinel. `None` when memory is out, or
     /// when slots get no sheaves.
     pub(crate) fn empty_sheaf(&self) -> Option<Cursor> {
-        match self.sheaf_objects.get() as usize {
+        match self.sheaf_objects.get() {
             0 => None,
             objects => Some(pool::format(pool::take_empty()?, objects)),
         }
@@ -333,12 +291,12 @@ impl Depot {
 
     /// Objects of a new sheaf.
     pub(crate) fn sheaf_objects(&self) -> usize {
-        self.sheaf_objects.get() as usize
+        self.sheaf_objects.get()
     }
 
     /// How many slabs without allocated objects the cache keeps.
     pub(crate) fn empty_slabs_kept(&self) -> u32 {
-        self.sheaf_objects.get().min(1)
+        self.sheaf_objects.get().min(1) as u32
     }
 
     /// Counts an exchange of a slot's main sheaf, and sizes new sheaves by the rate of exchanges.
@@ -353,9 +311,8 @@ impl Depot {
     }
 
     /// Objects in use, in slots, or deferred.
-    pub(crate) fn in_use(&self) -> u32 {
-        let in_depot = self.shards.iter().map(|shard| shard.objects.get()).sum();
-        self.outside.get().saturating_sub(in_depot)
+    pub(crate) fn in_use(&self) -> usize {
+        self.outside.get().saturating_sub(self.objects())
     }
 
     /// Doubles the size of new sheaves if the last [`EXCHANGES`] took a short time, halves it if
@@ -365,26 +322,25 @@ impl Depot {
     fn size_sheaves(&self, shape: &Shape, shard: &Shard) {
         let now_ms = clock::coarse_ms();
         chunk::note_use(now_ms);
-        let now = now_ms as u32;
+        let now = now_ms as usize;
         let took_ms = now.wrapping_sub(shard.exchanges_since_ms.swap(now));
         let objects = self.sheaf_objects.get();
         let wanted = match took_ms {
             0..=EXCHANGES_SHORT_MS => {
-                let share = (self.in_use() / (2 * slot_count() as u32)).max(1);
+                let share = (self.in_use() / (2 * slot_count())).max(1);
                 objects.max(share.min(objects * 2 + 1))
             }
             EXCHANGES_LONG_MS.. => objects / 2,
             _ => return,
         };
-        let bounds = (shape.sheaf_objects_min() as u32, shape.sheaf_objects as u32);
-        self.sheaf_objects.set(wanted.clamp(bounds.0, bounds.1));
+        self.sheaf_objects.set(wanted.clamp(shape.sheaf_objects_min(), shape.sheaf_objects));
     }
 
     /// Gives an empty sheaf, which the caller owns, the size of new ones. Returns the cursor, or
     /// VACANT when slots get no sheaves.
     pub(crate) fn refit(&self, empty: Cursor) -> Cursor {
         debug_assert!(empty.is_empty());
-        match self.sheaf_objects.get() as usize {
+        match self.sheaf_objects.get() {
             0 => {
                 pool::put_empty(empty.sheaf());
                 Cursor::VACANT
@@ -397,12 +353,12 @@ impl Depot {
 
 /// By how much all that is outside slabs, in bytes, is below the most that it was since the last
 /// [`begin_drop`]. Without a locked instruction: it may be off by some sheaves.
-static DROP_BYTES: Hint = Hint::new();
+static DROP_BYTES: Hint = Hint::new(0);
 
 /// See [`DROP_BYTES`].
 #[inline]
 pub(crate) fn drop_bytes() -> usize {
-    DROP_BYTES.get() as usize
+    DROP_BYTES.get()
 }
 
 /// From here on a drop is measured anew.
@@ -410,13 +366,13 @@ pub(crate) fn begin_drop() {
     DROP_BYTES.set(0);
 }
 
-fn objects_for(shape: &Shape, bytes: usize) -> u32 {
+fn objects_for(shape: &Shape, bytes: usize) -> usize {
     let sheaves = if shape.is_alone() { 0 } else { SHARDS * SHEAVES_MIN };
-    (bytes / shape.stride).max(sheaves * shape.sheaf_objects) as u32
+    (bytes / shape.stride).max(sheaves * shape.sheaf_objects)
 }
 
 /// Initial limit of a cache, in objects.
-fn limit_min(shape: &Shape) -> u32 {
+fn limit_min(shape: &Shape) -> usize {
     objects_for(shape, BYTES_MIN)
 }
 

@@ -119,11 +119,6 @@ impl CacheId {
         if self.shape().is_plain() { [self.main(), self.spare()] } else { self.hardened_words() }
     }
 
-    /// The word from which objects are allocated.
-    pub(crate) fn word_to_allocate_from(self) -> Word {
-        if self.shape().is_plain() { self.main() } else { self.hardened_words()[1] }
-    }
-
     /// Writes the shape of a cache without users; [`Shape::NONE`] removes it.
     ///
     /// # Safety

@@ -15,7 +15,7 @@
 //! [`sheaves_rcu::internal::arm_keeper`]. A cache that is in use pays one refill for each look; one
 //! that is not used has nothing after three.
 
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use sheaves_percpu::internal::{Cursor, Word, slots};
 use sheaves_percpu::slot_count;
@@ -29,6 +29,7 @@ use crate::parts::pool;
 use crate::space::cache_id::{CACHES_MAX, CacheId};
 use crate::space::chunk;
 use crate::space::granule::{self, Granule};
+use crate::space::hint::Hint;
 use crate::space::slab::{self, Holes};
 use crate::space::window::GRANULE_BYTES;
 
@@ -96,8 +97,8 @@ const ROUNDS: usize = 100;
 /// refills are from the fullest slabs, and others become empty as their objects are freed. True if
 /// it is to be called again soon.
 pub(crate) fn compact() -> bool {
-    static FREE_BYTES: AtomicUsize = AtomicUsize::new(0);
-    static ROUND: AtomicUsize = AtomicUsize::new(0);
+    static FREE_BYTES: Hint = Hint::new(0);
+    static ROUND: Hint = Hint::new(0);
     let mut free_bytes = 0;
     each_batch(|ids, words| {
         let mut is_sparse = [false; BATCH];
@@ -110,13 +111,12 @@ pub(crate) fn compact() -> bool {
             flush_where(ids, words, Reach::Interrupts, &|index, _, _| is_sparse[index / 2]);
         }
     });
-    // Relaxed, all: the keeper's own.
-    let before = FREE_BYTES.load(Ordering::Relaxed);
+    let before = FREE_BYTES.get();
     if free_bytes.abs_diff(before) > before / 8 {
-        FREE_BYTES.store(free_bytes, Ordering::Relaxed);
-        ROUND.store(0, Ordering::Relaxed);
+        FREE_BYTES.set(free_bytes);
+        ROUND.set(0);
     }
-    free_bytes != 0 && ROUND.fetch_add(1, Ordering::Relaxed) < ROUNDS
+    free_bytes != 0 && ROUND.add(1) < ROUNDS
 }
 
 /// Bytes of free objects in the slabs of a cache, 0 if it is not sparse.
@@ -124,7 +124,7 @@ fn free_bytes_if_sparse(id: CacheId) -> usize {
     let shape = id.shape();
     let counts = id.descriptor().slabs.lock().counts;
     let objects = (counts.slabs - counts.empty) as usize * shape.slab_objects;
-    let free = objects.saturating_sub(id.descriptor().depot.in_use() as usize);
+    let free = objects.saturating_sub(id.descriptor().depot.in_use());
     let is_sparse = free > objects / 2 && free * shape.stride >= SPARSE_BYTES_MIN;
     if is_sparse && shape.is_plain() { free * shape.stride } else { 0 }
 }
@@ -173,14 +173,14 @@ struct Seen(usize);
 impl Seen {
     /// `None` when memory is out: then nothing is idle.
     fn get() -> Option<Seen> {
-        static BASE: AtomicUsize = AtomicUsize::new(0);
-        // Relaxed, both: the keeper's own; its mapping is zeroed.
-        let base = BASE.load(Ordering::Relaxed);
+        // The keeper's own; its mapping is zeroed.
+        static BASE: Hint = Hint::new(0);
+        let base = BASE.get();
         if base != 0 {
             return Some(Seen(base));
         }
         let base = map::anywhere(CACHES_MAX * 2 * slot_count() * 8)?;
-        BASE.store(base, Ordering::Relaxed);
+        BASE.set(base);
         Some(Seen(base))
     }
 
@@ -217,16 +217,7 @@ fn age_depot(id: CacheId) {
 /// Flushes sheaves of the depot with at least `surplus` objects, as far as there are any.
 pub(crate) fn flush_depot(id: CacheId, mut surplus: usize) {
     while surplus > 0 {
-        let flush = |id: CacheId| {
-            let sheaves = core::iter::from_fn(|| id.take_full()).take(SHEAVES);
-            let objects = sheaves.map(|cursor| {
-                let count = cursor.fill();
-                flush::flush_sheaf(id, cursor);
-                count
-            });
-            objects.sum::<usize>()
-        };
-        match if_existing(id, flush) {
+        match if_existing(id, |id| flush::flush_depot(id, SHEAVES)) {
             None | Some(0) => return,
             Some(count) => surplus = surplus.saturating_sub(count),
         }

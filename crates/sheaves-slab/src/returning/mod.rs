@@ -3,5 +3,4 @@
 
 pub(crate) mod keeper;
 pub(crate) mod reclaim;
-pub(crate) mod shortage;
 pub(crate) mod surplus;

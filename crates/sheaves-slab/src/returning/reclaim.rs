@@ -11,32 +11,48 @@ use crate::space::cache_id::CacheId;
 use crate::space::{chunk, slab};
 
 /// Flushes the sheaves of slots and depot to the slabs, releases slabs without allocated objects,
-/// and returns the pages of free objects in the other slabs to the kernel. False when a slot was
-/// not reached that has objects: they stay there.
+/// and discards the pages of free objects in the other slabs. False when a slot was not reached
+/// that has objects: they stay there.
 pub(crate) fn shrink(id: CacheId, reach: Reach) -> bool {
     deferred::reclaim(id);
     let complete = incoming::flush_slots(id, reach);
-    if !id.shape().is_plain() {
+    let shape = id.shape();
+    if !shape.is_plain() {
         quarantine::release_all(id);
     }
-    let shape = id.shape();
-    id.descriptor().depot.reset_limit(shape);
-    while let Some(cursor) = id.take_full() {
-        flush::flush_sheaf(id, cursor);
-    }
-    let mut slabs = id.descriptor().slabs.lock();
-    slabs.sort(shape);
-    let is_done = refill::release_empty(id, &mut slabs, 0);
+    release_depot_and_slabs(id);
     if shape.may_discard() {
-        for (granule, _) in slabs.with_free_objects() {
+        for (granule, _) in id.descriptor().slabs.lock().with_free_objects() {
             slab::discard_free_objects(granule, shape.stride, shape.slab_objects);
         }
     }
+    complete
+}
+
+fn release_depot_and_slabs(id: CacheId) {
+    id.descriptor().depot.reset_limit(id.shape());
+    flush::flush_depot(id, usize::MAX);
+    let mut slabs = id.descriptor().slabs.lock();
+    slabs.sort(id.shape());
+    let is_done = refill::release_empty(id, &mut slabs, 0);
     drop(slabs);
     if !is_done {
         refill::arm_reclaimer();
     }
-    complete
+}
+
+/// Before an allocation fails: memory that caches hold unused becomes free, as far as that takes no
+/// system call. The quarantines of hardened caches stay. True if granules became free.
+#[cold]
+pub(crate) fn release_before_failing() -> bool {
+    let used_bytes = chunk::footprint().used_bytes;
+    let release = |id: CacheId| {
+        let _is_complete = incoming::flush_slots(id, Reach::Quiet);
+        release_depot_and_slabs(id);
+    };
+    registry::map_existing(release).for_each(drop);
+    refill::arm_reclaimer_if_pending();
+    chunk::footprint().used_bytes < used_bytes
 }
 
 /// Returns unused memory of all caches to the kernel: drains every slot, empties every depot, and

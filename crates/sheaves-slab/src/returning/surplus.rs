@@ -12,8 +12,6 @@
 //!
 //! A program that fills and empties its memory again and again has few passes in a second.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-
 use sheaves_rcu::internal::{self, keeper as rcu_keeper};
 use sheaves_sys::membarrier::Reach;
 use sheaves_sys::{clock, errno};
@@ -22,6 +20,7 @@ use crate::moves::registry;
 use crate::parts::depot;
 use crate::returning::keeper;
 use crate::space::cache_id::CacheId;
+use crate::space::hint::Hint;
 use crate::space::slab::Holes;
 use crate::space::{chunk, granule, slab};
 
@@ -35,21 +34,21 @@ const DROP_BYTES_MIN: usize = 64 << 10;
 
 /// The least time between two passes if what was in use has grown again meanwhile: without a
 /// keeper, when a pass costs page faults, and with one.
-const AGAIN_MS: u64 = 1000;
-const AGAIN_KEPT_MS: u64 = 128;
+const AGAIN_MS: usize = 1000;
+const AGAIN_KEPT_MS: usize = 128;
 
 /// The time of the last pass, what was in use then, and the most that was in use since then.
-static PASSED_MS: AtomicU64 = AtomicU64::new(0);
-static PASSED_BYTES: AtomicUsize = AtomicUsize::new(0);
-static PEAK_BYTES: AtomicUsize = AtomicUsize::new(0);
+static PASSED_MS: Hint = Hint::new(0);
+static PASSED_BYTES: Hint = Hint::new(0);
+static PEAK_BYTES: Hint = Hint::new(0);
 /// The next check is due after a drop of this many bytes.
-static DROP_BYTES_DUE: AtomicUsize = AtomicUsize::new(DROP_BYTES_MIN);
+static DROP_BYTES_DUE: Hint = Hint::new(DROP_BYTES_MIN);
 /// How often pages are discarded again after a pass: until in use is a quarter, in sixteenths.
 const AGAIN_MAX: usize = 24;
 /// How often they may be since the last pass.
-static AGAIN_LEFT: AtomicUsize = AtomicUsize::new(0);
+static AGAIN_LEFT: Hint = Hint::new(0);
 /// The granule at which the pass goes on, counted from the heap's first; [`NO_PASS`] without one.
-static NEXT: AtomicUsize = AtomicUsize::new(NO_PASS);
+static NEXT: Hint = Hint::new(NO_PASS);
 const NO_PASS: usize = usize::MAX;
 
 /// Called at the end of slow paths that free, without a lock: has unused memory returned to the
@@ -57,21 +56,17 @@ const NO_PASS: usize = usize::MAX;
 #[inline]
 pub(crate) fn after_free() {
     chunk::after_free();
-    // Relaxed, both: hints, in all of this file; several threads may work on a pass.
-    if depot::drop_bytes() >= DROP_BYTES_DUE.load(Ordering::Relaxed)
-        || NEXT.load(Ordering::Relaxed) != NO_PASS
-    {
+    if depot::drop_bytes() >= DROP_BYTES_DUE.get() || NEXT.get() != NO_PASS {
         errno::preserve(return_some);
     }
 }
 
 #[cold]
 fn return_some() {
-    // Relaxed, here and below: as above.
-    if NEXT.load(Ordering::Relaxed) == NO_PASS && !begin() {
+    if NEXT.get() == NO_PASS && !begin() {
         return;
     }
-    let begin = NEXT.load(Ordering::Relaxed);
+    let begin = NEXT.get();
     let (before, mut count) = (slab::holes_bytes(), 0);
     for granule in granule::all().skip(begin).take(PIECE_GRANULES) {
         count += 1;
@@ -82,20 +77,19 @@ fn return_some() {
             break;
         }
     }
-    // Relaxed: as above.
-    NEXT.store(if count == 0 { NO_PASS } else { begin + count }, Ordering::Relaxed);
+    NEXT.set(if count == 0 { NO_PASS } else { begin + count });
 }
 
 /// Checks whether there is to be a pass, and begins it. True if pages are to be discarded.
 fn begin() -> bool {
-    let in_use = |id: CacheId| id.descriptor().depot.in_use() as usize * id.shape().stride;
+    let in_use = |id: CacheId| id.descriptor().depot.in_use() * id.shape().stride;
     let in_use_bytes: usize = registry::map_existing(in_use).sum();
-    // Relaxed, here and below: as above.
     let before_bytes = in_use_bytes + depot::drop_bytes();
-    let peak_bytes = PEAK_BYTES.fetch_max(before_bytes, Ordering::Relaxed).max(before_bytes);
+    let peak_bytes = PEAK_BYTES.get().max(before_bytes);
+    PEAK_BYTES.set(peak_bytes);
     depot::begin_drop();
     let is_quarter = in_use_bytes <= peak_bytes / 4;
-    let again_left = AGAIN_LEFT.load(Ordering::Relaxed);
+    let again_left = AGAIN_LEFT.get();
     let falls =
         !rcu_keeper::is_active() && (is_quarter || again_left != 0 && !has_grown(peak_bytes));
     let due_bytes = if falls {
@@ -104,8 +98,8 @@ fn begin() -> bool {
         // The drop after which in use is a quarter of the peak, or a quarter of what it is now.
         in_use_bytes - if is_quarter { in_use_bytes } else { peak_bytes } / 4
     };
-    let due_bytes = due_bytes.clamp(DROP_BYTES_MIN, u32::MAX as usize);
-    DROP_BYTES_DUE.store(due_bytes, Ordering::Relaxed);
+    let due_bytes = due_bytes.max(DROP_BYTES_MIN);
+    DROP_BYTES_DUE.set(due_bytes);
     let unused_bytes = chunk::footprint().used_bytes.saturating_sub(in_use_bytes);
     chunk::note_unused(unused_bytes);
     if !(is_quarter || falls)
@@ -116,17 +110,16 @@ fn begin() -> bool {
         return false;
     }
     if !is_quarter {
-        AGAIN_LEFT.store(again_left.saturating_sub(1), Ordering::Relaxed);
-        NEXT.store(0, Ordering::Relaxed);
+        AGAIN_LEFT.set(again_left.saturating_sub(1));
+        NEXT.set(0);
         return true;
     }
-    AGAIN_LEFT.store(AGAIN_MAX, Ordering::Relaxed);
-    PASSED_MS.store(clock::coarse_ms(), Ordering::Relaxed);
-    PASSED_BYTES.store(in_use_bytes, Ordering::Relaxed);
-    PEAK_BYTES.store(in_use_bytes, Ordering::Relaxed);
+    AGAIN_LEFT.set(AGAIN_MAX);
+    PASSED_MS.set(clock::coarse_ms() as usize);
+    PASSED_BYTES.set(in_use_bytes);
+    PEAK_BYTES.set(in_use_bytes);
     keeper::flush_slots(Reach::Quiet);
-    // Relaxed: as above.
-    FLUSHES_OTHERS.store(true, Ordering::Relaxed);
+    FLUSHES_OTHERS.set(1);
     internal::request_sweep();
     for id in registry::map_existing(|id| id) {
         registry::if_existing(id, |id| id.descriptor().depot.restrict(id.shape()));
@@ -136,17 +129,16 @@ fn begin() -> bool {
     if rcu_keeper::is_active() {
         return false;
     }
-    NEXT.store(0, Ordering::Relaxed);
+    NEXT.set(0);
     true
 }
 
 /// The sheaves of other slots are to be flushed, too.
-static FLUSHES_OTHERS: AtomicBool = AtomicBool::new(false);
+static FLUSHES_OTHERS: Hint = Hint::new(0);
 
 /// For the library's thread: the part of a pass that is in other slots.
 pub(crate) fn sweep() {
-    // Relaxed: as above.
-    if FLUSHES_OTHERS.swap(false, Ordering::Relaxed) {
+    if FLUSHES_OTHERS.swap(0) != 0 {
         keeper::flush_slots(Reach::Interrupts);
     }
 }
@@ -154,15 +146,13 @@ pub(crate) fn sweep() {
 /// True if there was a pass a short time ago and what was in use has grown since then.
 fn is_too_soon(peak_bytes: usize) -> bool {
     let again_ms = if rcu_keeper::is_active() { AGAIN_KEPT_MS } else { AGAIN_MS };
-    // Relaxed: as above.
-    let since_ms = clock::coarse_ms().saturating_sub(PASSED_MS.load(Ordering::Relaxed));
+    let since_ms = (clock::coarse_ms() as usize).saturating_sub(PASSED_MS.get());
     has_grown(peak_bytes) && since_ms < again_ms
 }
 
 /// True if what was in use has doubled since the last pass, or there was none.
 fn has_grown(peak_bytes: usize) -> bool {
-    // Relaxed: as above.
-    peak_bytes / 2 > PASSED_BYTES.load(Ordering::Relaxed)
+    peak_bytes / 2 > PASSED_BYTES.get()
 }
 
 /// True if objects of the slab became free since its holes were discarded.

@@ -1,7 +1,7 @@
 //! A limit on the memory of the heap, and what is near it.
 //!
 //! No allocation fails because of the limit. From seven eighths of it on, memory that is unused
-//! goes back to the system at once: all of it at first, then all that is freed, and again whenever
+//! goes back to the kernel at once: all of it at first, then all that is freed, and again whenever
 //! the heap has grown by a further thirty-second of the limit.
 //!
 //! | `IS_NEAR` | meaning | transitions |
@@ -9,50 +9,33 @@
 //! | false | the heap keeps unused memory | -> true, from seven eighths on |
 //! | true | depots take nothing, free slabs and mappings go back | -> false, below three quarters |
 
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
 use sheaves_rcu::defer::{self, Head};
 use sheaves_rcu::internal::{self, keeper};
 use sheaves_sys::function::FnCell;
 use sheaves_sys::options::{self, Limit};
 use sheaves_sys::{cgroup, probe, process, report};
 
+use crate::space::hint::Hint;
+
 /// Called with the bytes of the heap and the limit.
 pub type Callback = extern "C" fn(heap_bytes: usize, limit_bytes: usize);
 
-/// A number that guides decisions: nothing is published through it.
-struct Number(AtomicUsize);
-
-impl Number {
-    const fn new(value: usize) -> Number {
-        Number(AtomicUsize::new(value))
-    }
-
-    fn get(&self) -> usize {
-        // Relaxed: as above.
-        self.0.load(Ordering::Relaxed)
-    }
-
-    fn set(&self, value: usize) {
-        // Relaxed: as above.
-        self.0.store(value, Ordering::Relaxed);
-    }
-}
-
 /// In bytes; `usize::MAX` for none.
-static LIMIT: Number = Number::new(usize::MAX);
+static LIMIT: Hint = Hint::new(usize::MAX);
 /// From this many bytes on something has to be done.
-static DUE_BYTES: Number = Number::new(usize::MAX);
-static IS_NEAR: AtomicBool = AtomicBool::new(false);
+static DUE_BYTES: Hint = Hint::new(usize::MAX);
+/// 1 near the limit.
+static IS_NEAR: Hint = Hint::new(0);
 /// 1 if the limit is that of the control groups, which may change.
-static IS_AUTO: Number = Number::new(0);
-static HAS_REPORTED: AtomicBool = AtomicBool::new(false);
+static IS_AUTO: Hint = Hint::new(0);
+/// 1 once a line has said that the limit is near.
+static HAS_REPORTED: Hint = Hint::new(0);
 static CALLBACK: FnCell<Callback> = FnCell::new();
 /// A function that is called once.
 static ONCE: FnCell<fn()> = FnCell::new();
 /// Bytes in use or dirty: of the chunks, and of the layers above.
-static OWN_BYTES: Number = Number::new(0);
-static OTHER_BYTES: Number = Number::new(0);
+static OWN_BYTES: Hint = Hint::new(0);
+static OTHER_BYTES: Hint = Hint::new(0);
 
 /// Sets the limit, at least 1 MiB; `None` removes it. Replaces what `SHEAVES_LIMIT` says.
 pub fn set(bytes: Option<usize>) {
@@ -82,7 +65,7 @@ const BYTES_MIN: usize = 1 << 20;
 fn change_to(bytes: usize) {
     let bytes = bytes.max(BYTES_MIN);
     LIMIT.set(bytes);
-    note_near(false);
+    IS_NEAR.set(0);
     DUE_BYTES.set(near(bytes));
 }
 
@@ -120,19 +103,13 @@ pub(crate) fn read_again() {
 #[inline]
 #[must_use]
 pub fn is_near() -> bool {
-    // Relaxed, here and below: as for `Number`.
-    IS_NEAR.load(Ordering::Relaxed)
+    IS_NEAR.get() != 0
 }
 
 /// The limit in bytes; `None` if there is none.
 #[must_use]
 pub fn bytes() -> Option<usize> {
     Some(LIMIT.get()).filter(|limit| *limit != usize::MAX)
-}
-
-fn note_near(is_near: bool) {
-    // Relaxed: as for `Number`.
-    IS_NEAR.store(is_near, Ordering::Relaxed);
 }
 
 /// How long memory may lie unused: `SHEAVES_DECAY_MS`, and not at all near the limit.
@@ -162,7 +139,7 @@ pub fn heap_bytes() -> usize {
 fn is_due() -> bool {
     let (limit, bytes, due) = (LIMIT.get(), heap_bytes(), DUE_BYTES.get());
     if is_near() && bytes < limit / 4 * 3 {
-        note_near(false);
+        IS_NEAR.set(0);
         DUE_BYTES.set(near(limit));
     } else if is_near() && bytes.saturating_add(2 * step(bytes)) < due {
         DUE_BYTES.set(near(limit).max(bytes + step(bytes)));
@@ -175,27 +152,25 @@ fn step(bytes: usize) -> usize {
     (LIMIT.get().min(bytes) / 32).max(BYTES_MIN)
 }
 
-/// One thread at a time is between [`begin`] and [`end`].
-static IS_BUSY: AtomicBool = AtomicBool::new(false);
+/// 1 while a thread is between [`begin`] and [`end`].
+static IS_BUSY: Hint = Hint::new(0);
 
 /// Before unused memory is returned near the limit. False if the limit is not near any more, or
 /// another thread returns it.
 pub(crate) fn begin() -> bool {
-    // Relaxed, here and below: as for `Number`.
-    if heap_bytes() < DUE_BYTES.get() || IS_BUSY.swap(true, Ordering::Relaxed) {
+    if heap_bytes() < DUE_BYTES.get() || IS_BUSY.swap(1) != 0 {
         return false;
     }
     read_again();
     if heap_bytes() < DUE_BYTES.get() {
-        IS_BUSY.store(false, Ordering::Relaxed);
+        IS_BUSY.set(0);
         return false;
     }
-    note_near(true);
+    IS_NEAR.set(1);
     probe::limit_near(heap_bytes(), LIMIT.get());
-    // Relaxed: as for `Number`.
-    if !HAS_REPORTED.swap(true, Ordering::Relaxed) {
+    if HAS_REPORTED.swap(1) == 0 {
         report::report(format_args!(
-            "the heap has {} MiB, its limit is {} MiB: unused memory goes back to the system",
+            "the heap has {} MiB, its limit is {} MiB: unused memory goes back to the kernel",
             heap_bytes() >> 20,
             LIMIT.get() >> 20
         ));
@@ -208,15 +183,13 @@ pub(crate) fn end() {
     DUE_BYTES.set(near(LIMIT.get()).max(heap_bytes().saturating_add(step(heap_bytes()))));
     // Notes it if the limit is far now.
     is_due();
-    // Relaxed: as for `Number`.
-    IS_BUSY.store(false, Ordering::Relaxed);
+    IS_BUSY.set(0);
     if CALLBACK.get().is_none() && ONCE.get().is_none() {
         return;
     }
     if internal::reclaimer_thread().is_none() {
         call();
-    // Relaxed: as for `Number`.
-    } else if !IS_CALLED.swap(true, Ordering::Relaxed) {
+    } else if IS_CALLED.swap(1) == 0 {
         // SAFETY: the head is static, and not queued: the flag says so.
         unsafe { defer::call_hurry((&raw const HEAD).cast_mut(), call_later) };
     }
@@ -224,12 +197,11 @@ pub(crate) fn end() {
 
 /// By this head the reclaimer is asked to call the callback.
 static HEAD: Head = Head::new();
-/// The head is queued.
-static IS_CALLED: AtomicBool = AtomicBool::new(false);
+/// 1 while the head is queued.
+static IS_CALLED: Hint = Hint::new(0);
 
 unsafe extern "C" fn call_later(_: *mut Head) {
-    // Relaxed: as for `Number`; the head is not queued any more.
-    IS_CALLED.store(false, Ordering::Relaxed);
+    IS_CALLED.set(0);
     call();
 }
 
@@ -244,7 +216,6 @@ fn call() {
 
 /// In the child of a fork: another thread may have been between [`begin`] and [`end`].
 pub(crate) fn restart_in_child() {
-    // Relaxed: the child has one thread.
-    IS_BUSY.store(false, Ordering::Relaxed);
+    IS_BUSY.set(0);
     DUE_BYTES.set(near(LIMIT.get()));
 }

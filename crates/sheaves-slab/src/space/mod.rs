@@ -4,6 +4,7 @@
 pub(crate) mod cache_id;
 pub mod chunk;
 pub mod granule;
+pub(crate) mod hint;
 pub mod limit;
 pub mod mode;
 pub mod slab;

@@ -3,7 +3,7 @@ use super::advice::Advice;
 use super::dense::DENSE_MS;
 use super::in_progress::InProgress;
 use super::purge::{Which, purge};
-use super::state::{CHUNKS, chunk, granule_of, mask, position_of, runs_of};
+use super::state::{CHUNKS, granule_of, mask, position_of, runs_of};
 use super::{HugePages, begin_run, finish_run, give_run};
 use crate::raw::{Cache, Options};
 use core::alloc::Layout;
@@ -122,9 +122,9 @@ fn advice_splits_the_heap_into_few_mappings() {
     let first = position_of(runs[100].first).0;
     assert_eq!(position_of(runs[199].first).0, first + 99);
     let dense = |chunks: &mut super::state::Chunks, index| {
-        chunk(index).dense_ms = DENSE_MS;
+        chunks.chunk_mut(index).dense_ms = DENSE_MS;
         chunks.ask_if_dense(index);
-        chunk(index).advice == Advice::Prefer
+        chunks.chunk(index).advice == Advice::Prefer
     };
     let before = chunks.boundaries;
     let asked = (first..first + 100).step_by(2).filter(|index| dense(&mut chunks, *index)).count();
@@ -134,19 +134,19 @@ fn advice_splits_the_heap_into_few_mappings() {
     for index in first..first + 100 {
         dense(&mut chunks, index);
     }
-    assert!((first..first + 100).all(|index| chunk(index).advice == Advice::Prefer));
+    assert!((first..first + 100).all(|index| chunks.chunk(index).advice == Advice::Prefer));
     assert!(splits(first..first + 100) <= 1);
     // A hole, and a boundary would be too many: all down to the next one ask no more.
     let now = chunks.boundaries;
     chunks.avoid(first + 10, now);
     assert!(chunks.boundaries <= now, "{} after {now}", chunks.boundaries);
-    assert!((first..=first + 10).all(|index| chunk(index).advice == Advice::Avoid));
+    assert!((first..=first + 10).all(|index| chunks.chunk(index).advice == Advice::Avoid));
     assert_eq!(splits(first..first + 100), 1);
     let now = chunks.boundaries;
     chunks.avoid(first + 50, now + 2);
     assert_eq!(splits(first..first + 100), 3);
     // The others beside it are as they were.
-    assert_eq!([49, 51].map(|index| chunk(first + index).advice), [Advice::Prefer; 2]);
+    assert_eq!([49, 51].map(|index| chunks.chunk(first + index).advice), [Advice::Prefer; 2]);
     let end = chunks.count;
     chunks.advise(first, end, Advice::Avoid, usize::MAX);
     drop(chunks);

@@ -24,7 +24,7 @@ fn size_after_exchanges(depot: &Depot, shape: &Shape) -> usize {
     for _ in 0..64 * EXCHANGES {
         depot.count_exchange(shape);
     }
-    depot.sheaf_objects.get() as usize
+    depot.sheaf_objects.get()
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn a_cache_of_large_objects_has_sheaves_while_it_is_used_often() {
     let sheaf = depot.empty_sheaf().unwrap();
     assert_eq!(depot.refit(sheaf), sheaf);
     assert_eq!(depot.empty_slabs_kept(), 1);
-    thread::sleep_ns((u64::from(EXCHANGES_LONG_MS) + 100) * 1_000_000);
+    thread::sleep_ns((EXCHANGES_LONG_MS as u64 + 100) * 1_000_000);
     for _ in 0..EXCHANGES {
         depot.count_exchange(&shape);
     }
@@ -117,7 +117,7 @@ fn the_limit_rises_where_a_refill_comes_soon_after_an_overflow() {
     let (shape, depot) = cache_of(1024);
     let start = fill(&depot, &shape);
     empty(&depot);
-    thread::sleep_ns(u64::from(SOON_MS + 100) * 1_000_000);
+    thread::sleep_ns((SOON_MS as u64 + 100) * 1_000_000);
     depot.missed(&shape);
     let begin_ms = clock::coarse_ms();
     assert_eq!(fill(&depot, &shape), start, "the overflow was long ago");
@@ -125,5 +125,5 @@ fn the_limit_rises_where_a_refill_comes_soon_after_an_overflow() {
     depot.missed(&shape);
     let higher = fill(&depot, &shape);
     empty(&depot);
-    assert!(higher > start || clock::coarse_ms() - begin_ms > u64::from(SOON_MS));
+    assert!(higher > start || clock::coarse_ms() - begin_ms > SOON_MS as u64);
 }

@@ -142,7 +142,7 @@ fn objects_max(id: CacheId) -> usize {
         true => BYTES_MIN_HIDDEN / shape.stride,
         false => (BYTES_SMALL / shape.stride).clamp(OBJECTS_MIN, OBJECTS_SMALL),
     };
-    objects_min.max(id.descriptor().depot.in_use() as usize / SHARE)
+    objects_min.max(id.descriptor().depot.in_use() / SHARE)
 }
 
 /// A sheaf made smaller, so that its objects fill it: a queue keeps no cursors.

@@ -8,7 +8,7 @@ use sheaves_rcu::internal::keeper;
 use sheaves_sys::vm;
 
 use super::advice::{Advice, HugePages};
-use super::state::{Chunks, chunk, granule_of};
+use super::state::{Chunk, Chunks, granule_of};
 use crate::space::window::{CHUNK_BYTES, CHUNK_GRANULES};
 
 /// Time in which a chunk is dense before it asks for a huge page.
@@ -48,15 +48,16 @@ impl Chunks {
     /// At a tick, for a chunk that has not asked for a huge page: asks if it has been dense for so
     /// long.
     pub(super) fn ask_if_dense(&mut self, index: usize) {
-        let chunk = chunk(index);
         let period_ms = keeper::period_ms().unwrap_or(0) as u32;
         let is_complete = (index + 1) * CHUNK_GRANULES <= self.end;
+        let chunk = self.chunk_mut(index);
         chunk.dense_ms = match chunk.free {
             0 if chunk.dense_ms == HOLED => HOLED,
             0 if is_complete => (chunk.dense_ms + period_ms).min(DENSE_MS),
             _ => 0,
         };
-        if chunk.dense_ms == DENSE_MS && self.may_ask(chunk.advice) {
+        let Chunk { dense_ms, advice, .. } = *chunk;
+        if dense_ms == DENSE_MS && self.may_ask(advice) {
             let few = (self.count / CHUNKS_PER_BOUNDARY).max(BOUNDARIES_MIN);
             self.advise(index, index + 1, Advice::Prefer, few.min(vm::mappings_max() / SHARE));
         }
@@ -75,8 +76,8 @@ impl Chunks {
     /// Memory of a chunk goes back to the kernel, which is not to fill it by a huge page: a chunk
     /// that has asked for one asks for none. `dense_ms` is that of the chunk from now on.
     pub(super) fn ask_no_more(&mut self, index: usize, dense_ms: u32) {
-        chunk(index).dense_ms = dense_ms;
-        if chunk(index).advice == Advice::Prefer {
+        self.chunk_mut(index).dense_ms = dense_ms;
+        if self.advice(index) == Advice::Prefer {
             self.avoid(index, vm::mappings_max() / SHARE);
         }
     }
@@ -84,17 +85,12 @@ impl Chunks {
     /// Where that would add a boundary too many, the chunks up to the next one on a side ask for no
     /// huge page, too.
     pub(super) fn avoid(&mut self, index: usize, boundaries: usize) {
-        let _ = self.advise(index, index + 1, Advice::Avoid, boundaries)
-            || self.advise(
-                index,
-                index + self.alike(index..index + NEAR),
-                Advice::Avoid,
-                boundaries,
-            )
-            || {
-                let below = self.alike((0..=index).rev().take(NEAR));
-                self.advise(index + 1 - below, index + 1, Advice::Avoid, boundaries)
-            };
+        let after = index + self.alike(index..index + NEAR);
+        let below = index + 1 - self.alike((0..=index).rev().take(NEAR));
+        let ranges = [(index, index + 1), (index, after), (below, index + 1)];
+        let _is_done = ranges
+            .into_iter()
+            .any(|(first, end)| self.advise(first, end, Advice::Avoid, boundaries));
     }
 
     /// How many chunks have asked for a huge page, from the first on, and then for nothing.

@@ -1,4 +1,4 @@
-//! Returning free granules to the system.
+//! Discarding free granules.
 
 use sheaves_rcu::defer;
 use sheaves_rcu::internal::{self, keeper};
@@ -9,7 +9,7 @@ use sheaves_sys::{clock, errno, map, probe, request, tls};
 use super::advice::Advice;
 use super::dense::HOLED;
 use super::due::{self, KEEP, LIMIT, START, SURPLUS, SWEEP, TICK};
-use super::state::{CHUNKS, Chunks, chunk, granule_of, mask, position_of};
+use super::state::{CHUNKS, Chunks, granule_of, mask, position_of};
 use crate::space::granule::Granule;
 use crate::space::window::{CHUNK_GRANULES, GRANULE_BYTES};
 use crate::space::{limit, slab};
@@ -207,57 +207,72 @@ pub(super) fn purge(which: Which) -> usize {
     (0..count).map(|index| purge_chunk(index, which)).sum()
 }
 
-fn purge_chunk(index: usize, which: Which) -> usize {
-    let (entry, old, victims, is_empty, dirty) = {
-        let mut chunks = CHUNKS.lock();
-        if index >= chunks.count {
+/// Granules of a chunk that are being discarded; no thread can take them meanwhile.
+struct Purge {
+    /// In the list of granules in progress.
+    entry: usize,
+    /// What is discarded.
+    old: u32,
+    /// What is held: all of the chunk, if its headers are discarded, too.
+    held: u32,
+    /// How many hold old contents.
+    dirty: usize,
+}
+
+impl Chunks {
+    /// Begins to discard granules of a chunk; `None` if there are none, or too many threads do so.
+    fn begin_purge(&mut self, index: usize, which: Which) -> Option<Purge> {
+        if index >= self.count {
             // Another thread has unmapped it.
-            return 0;
+            return None;
         }
-        let state = chunk(index);
+        let mut chunk = *self.chunk(index);
         let all = which == Which::All;
-        let spared = if which == Which::Old { state.young } else { 0 };
-        let mut old = state.free & !state.clean & !spared;
-        if state.advice == Advice::Prefer && (all || old != 0) {
+        let spared = if which == Which::Old { chunk.young } else { 0 };
+        let mut old = chunk.free & !chunk.clean & !spared;
+        if chunk.advice == Advice::Prefer && (all || old != 0) {
             // Granules that read as zero can be resident all the same: the kernel maps a huge page
             // as a whole.
-            old = state.free;
+            old = chunk.free;
         }
         // Not again for a chunk that has been empty and clean before.
         let is_empty =
-            state.free == u32::MAX && (all || (old != 0 && (old | state.clean) == u32::MAX));
-        // A wholly free chunk is held until its headers are discarded.
-        let victims = if is_empty { u32::MAX } else { old };
-        if victims == 0 {
+            chunk.free == u32::MAX && (all || (old != 0 && (old | chunk.clean) == u32::MAX));
+        let held = if is_empty { u32::MAX } else { old };
+        if held == 0 {
             if which == Which::Old {
-                state.young = 0;
-                chunks.ask_if_dense(index);
+                self.chunk_mut(index).young = 0;
+                self.ask_if_dense(index);
             }
-            return 0;
+            return None;
         }
-        let Some(entry) = chunks.in_progress.begin(index, victims) else { return 0 };
-        state.young = 0;
-        // No thread can take them while they are marked as in use.
-        state.free &= !victims;
-        let dirty = (old & !state.clean).count_ones() as usize;
+        let entry = self.in_progress.begin(index, held)?;
+        let dirty = (old & !chunk.clean).count_ones() as usize;
+        chunk.young = 0;
+        chunk.free &= !held;
         // Neither in the child of a fork, which gives them back as dirty.
-        state.clean &= !victims;
-        state.discarded |= old;
-        chunks.dirty -= dirty;
-        chunks.purged += dirty as u64;
-        chunks.used += victims.count_ones() as usize;
+        chunk.clean &= !held;
+        chunk.discarded |= old;
+        *self.chunk_mut(index) = chunk;
+        self.dirty -= dirty;
+        self.purged += dirty as u64;
+        self.used += held.count_ones() as usize;
         // Otherwise the kernel would fill the holes again.
-        chunks.ask_no_more(index, 0);
-        (entry, old, victims, is_empty, dirty)
-    };
-    discard(index, old);
-    if is_empty {
+        self.ask_no_more(index, 0);
+        Some(Purge { entry, old, held, dirty })
+    }
+}
+
+fn purge_chunk(index: usize, which: Which) -> usize {
+    let Some(purge) = CHUNKS.lock().begin_purge(index, which) else { return 0 };
+    discard(index, purge.old);
+    if purge.held == u32::MAX {
         slab::discard_headers(granule_of(index, 0), CHUNK_GRANULES);
     }
     let mut chunks = CHUNKS.lock();
-    chunks.in_progress.end(entry);
-    chunks.give(index, victims, true);
-    dirty * GRANULE_BYTES
+    chunks.in_progress.end(purge.entry);
+    chunks.give(index, purge.held, true);
+    purge.dirty * GRANULE_BYTES
 }
 
 /// Discards the pages of every run of set bits.

@@ -1,5 +1,7 @@
 //! The bits of the chunks, and the state under their lock.
 
+use core::ptr::with_exposed_provenance_mut;
+
 use sheaves_sys::lock::Lock;
 use sheaves_sys::map::Exactly;
 use sheaves_sys::probe;
@@ -31,9 +33,6 @@ pub(super) struct Chunk {
 
 const _: () = assert!(size_of::<Chunk>() == CHUNK_RECORD_BYTES);
 
-/// The lowest chunk where there may be room, for each length of a run.
-pub(super) type FirstFit = [u32; CHUNK_GRANULES];
-
 /// State under the chunks lock.
 #[derive(Debug)]
 pub(crate) struct Chunks {
@@ -46,10 +45,9 @@ pub(crate) struct Chunks {
     pub(super) top: usize,
     /// Number of granules that were skipped because other mappings are there.
     pub(super) skipped: usize,
-    /// No chunk below these has room for a run of `index + 1` free granules.
-    pub(super) first_fit: FirstFit,
-    /// The same for granules that hold old contents.
-    pub(super) first_fit_dirty: FirstFit,
+    /// No chunk below these has room for a run of `index + 1` free granules; and of those with old
+    /// contents.
+    pub(super) first_fit: [[u32; CHUNK_GRANULES]; 2],
     /// The chunk to which granules were last given.
     pub(super) given_last: usize,
     /// Number of granules that are free and hold old contents.
@@ -72,8 +70,7 @@ pub(crate) static CHUNKS: Lock<Chunks> = Lock::new(Chunks {
     end: 0,
     top: 0,
     skipped: 0,
-    first_fit: [0; CHUNK_GRANULES],
-    first_fit_dirty: [0; CHUNK_GRANULES],
+    first_fit: [[0; CHUNK_GRANULES]; 2],
     given_last: 0,
     dirty: 0,
     used: 0,
@@ -105,13 +102,6 @@ pub(super) fn mask(bit: u32, count: usize) -> u32 {
     ones << bit
 }
 
-pub(super) fn chunk(index: usize) -> &'static mut Chunk {
-    let address = window::CHUNKS.base() + index * size_of::<Chunk>();
-    // SAFETY: callers hold the chunks lock, pass an index below the count of mapped entries, and
-    // drop one reference before they make the next.
-    unsafe { &mut *core::ptr::with_exposed_provenance_mut::<Chunk>(address) }
-}
-
 pub(super) fn granule_of(index: usize, bit: u32) -> Granule {
     granule::first().after(index * CHUNK_GRANULES + bit as usize)
 }
@@ -129,33 +119,52 @@ fn map_entries(count: usize) -> bool {
         && window::CHUNKS.grow_to(count * CHUNK_RECORD_BYTES) == Exactly::Mapped
 }
 
-/// Chunk and bit of a run among the granules that `usable` accepts, in the first of `chunks` where
-/// there is one. No chunk below `first` has one; raises `first`.
-fn find(
-    first: &mut u32,
-    chunks: usize,
-    count: usize,
-    align: usize,
-    usable: impl Fn(&Chunk) -> u32,
-) -> Option<(usize, u32)> {
-    let mut has_room = (*first as usize..chunks).filter_map(|index| {
-        let fits = runs_of(usable(chunk(index)), count);
-        (fits != 0).then_some((index, fits))
-    });
-    let mut next = has_room.next();
-    // An unaligned fit is still a fit for the next caller.
-    *first = next.map_or(chunks, |(index, _)| index) as u32;
-    while let Some((index, fits)) = next {
-        let aligned = fits & multiples_of(align);
-        if aligned != 0 {
-            return Some((index, aligned.trailing_zeros()));
-        }
-        next = has_room.next();
-    }
-    None
-}
-
 impl Chunks {
+    /// The record of a chunk, or of the next one to be added.
+    pub(super) fn chunk(&self, index: usize) -> &Chunk {
+        // SAFETY: mapped; the borrow of the locked state covers the reference.
+        unsafe { &*self.record(index) }
+    }
+
+    /// [`Chunks::chunk`], to be changed.
+    pub(super) fn chunk_mut(&mut self, index: usize) -> &mut Chunk {
+        // SAFETY: as in `chunk`; the unique borrow makes this the only reference.
+        unsafe { &mut *self.record(index) }
+    }
+
+    fn record(&self, index: usize) -> *mut Chunk {
+        assert!(index <= self.count, "chunk {index} has no record");
+        with_exposed_provenance_mut(window::CHUNKS.base() + index * size_of::<Chunk>())
+    }
+
+    /// Chunk and bit of a run among the free granules, or those with old contents, in the first
+    /// chunk where there is one.
+    fn find(&mut self, is_dirty: bool, count: usize, align: usize) -> Option<(usize, u32)> {
+        let first = self.first_fit[usize::from(is_dirty)][count - 1] as usize;
+        let mut has_room = (first..self.count).filter_map(|index| {
+            let chunk = self.chunk(index);
+            let usable = if is_dirty { chunk.free & !chunk.clean } else { chunk.free };
+            let fits = runs_of(usable, count);
+            (fits != 0).then_some((index, fits))
+        });
+        let next = has_room.next();
+        // An unaligned fit is still a fit for the next caller.
+        let first = next.map_or(self.count, |(index, _)| index);
+        let mut aligned = next.into_iter().chain(has_room);
+        let found = aligned.find_map(|(index, fits)| {
+            let fits = fits & multiples_of(align);
+            (fits != 0).then(|| (index, fits.trailing_zeros()))
+        });
+        self.first_fit[usize::from(is_dirty)][count - 1] = first as u32;
+        found
+    }
+
+    /// A chunk has got free granules; with old contents, if they are dirty.
+    fn lower_first_fit(&mut self, index: usize, is_dirty: bool) {
+        let fits = &mut self.first_fit[..1 + usize::from(is_dirty)];
+        fits.as_flattened_mut().iter_mut().for_each(|first| *first = (*first).min(index as u32));
+    }
+
     /// Takes a run of granules; returns chunk and bit of the first, and whether all of it reads as
     /// zero. Granules with old contents come first: the others would cost page faults, and more
     /// memory until the old contents are discarded.
@@ -163,12 +172,10 @@ impl Chunks {
         debug_assert!((1..=CHUNK_GRANULES).contains(&count) && align.is_power_of_two());
         let mut found = None;
         if self.dirty >= count {
-            let first = &mut self.first_fit_dirty[count - 1];
-            found = find(first, self.count, count, align, |chunk| chunk.free & !chunk.clean);
+            found = self.find(true, count, align);
         }
         while found.is_none() {
-            let first = &mut self.first_fit[count - 1];
-            found = find(first, self.count, count, align, |chunk| chunk.free);
+            found = self.find(false, count, align);
             if found.is_none() && !self.grow(count, align) {
                 return None;
             }
@@ -229,8 +236,10 @@ impl Chunks {
     /// Where the first run ends that begins among the free granules at the end or behind it.
     fn run_end(&self, count: usize, align: usize) -> usize {
         let used = self.end % CHUNK_GRANULES;
-        let free =
-            if used == 0 { 0 } else { chunk(self.count - 1).free << (CHUNK_GRANULES - used) };
+        let free = match used {
+            0 => 0,
+            _ => self.chunk(self.count - 1).free << (CHUNK_GRANULES - used),
+        };
         let start = (self.end - free.leading_ones() as usize).next_multiple_of(align);
         let is_cut = start % CHUNK_GRANULES + count > CHUNK_GRANULES;
         count + if is_cut { start.next_multiple_of(CHUNK_GRANULES) } else { start }
@@ -245,16 +254,15 @@ impl Chunks {
                 self.add_chunk();
             }
             let more = (mapped - self.end).min(CHUNK_GRANULES - first);
-            let (chunk, new) = (chunk(index), mask(first as u32, more));
+            let again = self.top.saturating_sub(self.end).min(more);
+            let (chunk, new) = (self.chunk_mut(index), mask(first as u32, more));
             let address = granule_of(index, first as u32).address();
             let _is_given = chunk.advice.give(address, more * GRANULE_BYTES);
             chunk.free |= new;
             chunk.clean |= new;
-            let again = self.top.saturating_sub(self.end).min(more);
             chunk.discarded |= mask(first as u32, again);
             self.end += more;
-            let lower = |first: &mut u32| *first = (*first).min(index as u32);
-            self.first_fit.iter_mut().for_each(lower);
+            self.lower_first_fit(index, false);
             probe::chunk_made(address, more * GRANULE_BYTES);
         }
         self.top = self.top.max(self.end);
@@ -264,9 +272,10 @@ impl Chunks {
     fn add_chunk(&mut self) {
         let advice = Advice::at_first(self.huge_pages);
         let none = Chunk { free: 0, clean: 0, young: 0, dense_ms: 0, discarded: 0, advice };
-        *chunk(self.count) = none;
-        self.publish(self.count + 1);
-        self.boundaries += self.boundary_before(self.count - 1);
+        let index = self.count;
+        *self.chunk_mut(index) = none;
+        self.publish(index + 1);
+        self.boundaries += self.boundary_before(index);
     }
 
     /// Unmaps the last chunks as long as they are wholly free and clean; the first one stays. What
@@ -276,12 +285,12 @@ impl Chunks {
         while self.count > 1 {
             let index = self.count - 1;
             let mapped = mask(0, self.end - index * CHUNK_GRANULES);
-            let Chunk { free, clean, .. } = *chunk(index);
+            let Chunk { free, clean, .. } = *self.chunk(index);
             if free & clean != mapped {
                 break;
             }
             self.boundaries -= self.boundary_before(index);
-            chunk(index).free = 0;
+            self.chunk_mut(index).free = 0;
             self.end = index * CHUNK_GRANULES;
             self.publish(index);
         }
@@ -326,7 +335,7 @@ impl Chunks {
 
     /// The advice of a chunk; `Foreign` behind the last one.
     pub(super) fn advice(&self, index: usize) -> Advice {
-        if index < self.count { chunk(index).advice } else { Advice::Foreign }
+        if index < self.count { self.chunk(index).advice } else { Advice::Foreign }
     }
 
     /// 1 if a chunk differs from the one before it.
@@ -343,7 +352,7 @@ impl Chunks {
         for index in first..end {
             self.boundaries -= self.boundary_before(index);
             self.boundaries -= self.boundary_before(index + 1);
-            chunk(index).advice = advice;
+            self.chunk_mut(index).advice = advice;
             self.boundaries += self.boundary_before(index);
             self.boundaries += self.boundary_before(index + 1);
         }
@@ -356,13 +365,13 @@ impl Chunks {
 
     /// Takes granules that are free; returns true when all of them read as zero.
     fn take(&mut self, index: usize, mask: u32) -> bool {
-        let chunk = chunk(index);
-        let dirty = mask & !chunk.clean;
+        let chunk = self.chunk_mut(index);
+        let (dirty, refilled) = (mask & !chunk.clean, mask & chunk.discarded);
         chunk.free &= !mask;
         chunk.clean &= !mask;
         chunk.young &= !mask;
-        self.refilled += u64::from((chunk.discarded & mask).count_ones());
         chunk.discarded &= !mask;
+        self.refilled += u64::from(refilled.count_ones());
         self.dirty -= dirty.count_ones() as usize;
         self.used += mask.count_ones() as usize;
         due::note_bytes(self.bytes());
@@ -370,7 +379,7 @@ impl Chunks {
     }
 
     pub(super) fn give(&mut self, index: usize, mask: u32, clean: bool) {
-        let chunk = chunk(index);
+        let chunk = self.chunk_mut(index);
         if chunk.free & mask != 0 {
             sheaves_sys::report::die(format_args!("a run of pages was given back twice"));
         }
@@ -384,10 +393,6 @@ impl Chunks {
         }
         self.used -= mask.count_ones() as usize;
         due::note_bytes(self.bytes());
-        let lower = |first: &mut u32| *first = (*first).min(index as u32);
-        self.first_fit.iter_mut().for_each(lower);
-        if !clean {
-            self.first_fit_dirty.iter_mut().for_each(lower);
-        }
+        self.lower_first_fit(index, !clean);
     }
 }
