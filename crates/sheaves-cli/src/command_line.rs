@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, ValueEnum};
 use clap_complete::Shell;
-use sheaves_slab::trap::ONE_IN_MAX;
+use sheaves_slab::internal::trap::ONE_IN_MAX;
 
 /// Per-CPU memory for Linux programs.
 ///

@@ -11,7 +11,8 @@ use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use sheaves_heap::profile;
 use sheaves_heap::report::{self, Format};
 use sheaves_heap::{check_freed, leaks, mode};
-use sheaves_slab::{sampling, stats};
+use sheaves_slab::internal::sampling;
+use sheaves_slab::stats;
 use sheaves_sys::{object, options, process, sandbox};
 
 /// The process in which the object was loaded: its children by `fork` say nothing.

@@ -1,10 +1,10 @@
 //! Blocks without red zones: from a size to a block, and from an address to its block.
 
-use sheaves_slab::granule::Granule;
-use sheaves_slab::raw::by_id;
-use sheaves_slab::sampling::Request;
-use sheaves_slab::trap;
-use sheaves_slab::{CacheId, mode, slab};
+use sheaves_slab::internal::by_id;
+use sheaves_slab::internal::granule::Granule;
+use sheaves_slab::internal::sampling::Request;
+use sheaves_slab::internal::trap;
+use sheaves_slab::internal::{CacheId, mode, slab};
 use sheaves_sys::stack::Frame;
 use sheaves_sys::{map, report};
 

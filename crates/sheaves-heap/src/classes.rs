@@ -17,9 +17,9 @@
 use core::sync::atomic::{AtomicU16, Ordering};
 
 use sheaves_percpu::internal::{TABLE, Word};
-use sheaves_slab::shape::{CANARY_BYTES, stride_for};
-use sheaves_slab::window::GRANULE_BYTES;
-use sheaves_slab::{CacheId, mode};
+use sheaves_slab::internal::shape::{CANARY_BYTES, stride_for};
+use sheaves_slab::internal::window::GRANULE_BYTES;
+use sheaves_slab::internal::{CacheId, mode};
 
 /// The largest size that a class of the fast path serves, in bytes.
 pub const SMALL_BYTES_MAX: usize = 32 << 10;
@@ -237,7 +237,7 @@ const _: () = {
     assert!(bytes_of_class(PLAIN - 1) == SMALL_BYTES_MAX);
     assert!(bytes_of_class(MIDDLE - 1) == SMALL_BYTES_MAX);
     assert!(bytes_of_class(CLASSES - 1) == MIDDLE_BYTES_MAX);
-    assert!(ZERO < sheaves_slab::CLASSES_MAX);
+    assert!(ZERO < sheaves_slab::internal::CLASSES_MAX);
     let mut class = 1;
     while class < PLAIN {
         let (below, size) = (bytes_of_class(class - 1), bytes_of_class(class));

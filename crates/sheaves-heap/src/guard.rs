@@ -16,7 +16,7 @@
 
 use crate::start::start;
 
-pub use sheaves_slab::trap::{ONE_IN_MAX, note_deferral, one_in};
+pub use sheaves_slab::internal::trap::{ONE_IN_MAX, note_deferral, one_in};
 
 /// Guards one in `one_in` samples from now on, at most [`ONE_IN_MAX`]. While the heap is not
 /// profiled, there is a sample in 512 KiB. Installs a handler of SIGSEGV, which stays.
@@ -24,10 +24,10 @@ pub use sheaves_slab::trap::{ONE_IN_MAX, note_deferral, one_in};
 /// False in a hardened process, where frees are checked by other means; when memory has run out, or
 /// where the kernel refuses the handler. Interrupts the CPUs that run this process.
 pub fn on(one_in: usize) -> bool {
-    start() && sheaves_slab::sampling::start_traps(one_in)
+    start() && sheaves_slab::internal::sampling::start_traps(one_in)
 }
 
 /// Guards no further samples. Those that there are stay guarded until they are freed.
 pub fn off() {
-    sheaves_slab::sampling::stop_traps();
+    sheaves_slab::internal::sampling::stop_traps();
 }

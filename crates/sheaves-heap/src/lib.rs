@@ -31,6 +31,6 @@ pub use malloc::{alloc_layout, dealloc_layout, free_rcu, free_rcu_layout};
 pub use realloc::aligned_alloc_from;
 pub use realloc::{aligned_alloc, calloc, realloc, usable_size};
 pub use sandbox::before_sandbox;
-pub use sheaves_slab::raw::check_freed;
-pub use sheaves_slab::{leaks, mode};
+pub use sheaves_slab::internal::by_id::check_freed;
+pub use sheaves_slab::internal::{leaks, mode};
 pub use trim::{on_near_limit, release_to, set_limit, trim};

@@ -14,8 +14,8 @@ use core::sync::atomic::Ordering;
 
 use sheaves_percpu::Access;
 use sheaves_percpu::internal::{self as percpu, Word};
-use sheaves_slab::CacheId;
-use sheaves_slab::granule;
+use sheaves_slab::internal::CacheId;
+use sheaves_slab::internal::granule;
 use sheaves_sys::stack::Frame;
 
 use crate::classes;

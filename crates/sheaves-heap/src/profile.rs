@@ -3,7 +3,7 @@
 //! Off, they cost nothing. On, about one allocation in `rate` bytes is recorded, with its callers
 //! by frame pointers: programs have these if they are compiled with `-fno-omit-frame-pointer`, or
 //! `-C force-frame-pointers`. Otherwise only the innermost caller is known. The samples stand for
-//! what is allocated: see [`sheaves_slab::sampling`], which describes the text of a dump.
+//! what is allocated: see [`sheaves_slab::internal::sampling`], which describes the text of a dump.
 //!
 //! Objects that were allocated before profiling was turned on are not known.
 //!
@@ -34,14 +34,16 @@ use sheaves_sys::{errno, process, report, sandbox};
 
 use crate::report::{Flush, Output};
 
-pub use sheaves_slab::sampling::{RATE_BYTES, RATE_BYTES_MAX, RATE_BYTES_MIN, dump, stop};
+pub use sheaves_slab::internal::sampling::{
+    RATE_BYTES, RATE_BYTES_MAX, RATE_BYTES_MIN, dump, stop,
+};
 
 /// Takes samples from now on, on average one in `rate` bytes, from [`RATE_BYTES_MIN`] to
 /// [`RATE_BYTES_MAX`]; forgets earlier ones. False when memory is out.
 ///
 /// Interrupts the CPUs that run this process.
 pub fn start(rate: usize) -> bool {
-    crate::start::start() && sheaves_slab::sampling::start(rate)
+    crate::start::start() && sheaves_slab::internal::sampling::start(rate)
 }
 
 /// Writes a dump to a file descriptor, and after it a line `maps` and `/proc/self/maps`, which lead
@@ -88,13 +90,13 @@ pub fn dump_when_short(path: &'static CStr) {
     PROCESS.store(process::id(), Ordering::Relaxed);
     // Release pairs with the Acquire in `dump_short`.
     PATH.store(path.as_ptr().cast_mut(), Ordering::Release);
-    sheaves_slab::limit::once_near(dump_short);
+    sheaves_slab::internal::limit::once_near(dump_short);
 }
 
 /// An allocation has failed.
 pub(crate) fn note_failure() {
     // Relaxed: one thread finds false, and nothing is published.
-    if sheaves_slab::sampling::rate() != 0 && !HAS_FAILED.swap(true, Ordering::Relaxed) {
+    if sheaves_slab::internal::sampling::rate() != 0 && !HAS_FAILED.swap(true, Ordering::Relaxed) {
         dump_short();
     }
 }
@@ -108,7 +110,7 @@ fn dump_short() {
     let path = PATH.load(Ordering::Acquire);
     // Relaxed: written before the path.
     let is_ours = !path.is_null() && PROCESS.load(Ordering::Relaxed) == process::id();
-    if is_ours && sheaves_slab::sampling::rate() != 0 {
+    if is_ours && sheaves_slab::internal::sampling::rate() != 0 {
         // SAFETY: from a static C string.
         dump_to_file(unsafe { CStr::from_ptr(path) });
     }

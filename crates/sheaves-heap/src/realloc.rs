@@ -2,10 +2,10 @@
 
 use core::ptr::{copy_nonoverlapping, null_mut, with_exposed_provenance_mut};
 
-use sheaves_slab::mode::{is_debug, is_hardened};
-use sheaves_slab::raw::by_id;
-use sheaves_slab::sampling::{self, Request};
-use sheaves_slab::{CacheId, chunk, granule};
+use sheaves_slab::internal::by_id;
+use sheaves_slab::internal::mode::{is_debug, is_hardened};
+use sheaves_slab::internal::sampling::{self, Request};
+use sheaves_slab::internal::{CacheId, chunk, granule};
 use sheaves_sys::stack::Frame;
 use sheaves_sys::{errno, probe};
 

@@ -13,8 +13,8 @@
 
 use core::ptr::with_exposed_provenance_mut;
 
-use sheaves_slab::last_frees;
-use sheaves_slab::sampling::Request;
+use sheaves_slab::internal::last_frees;
+use sheaves_slab::internal::sampling::Request;
 use sheaves_sys::report;
 use sheaves_sys::stack::Frame;
 

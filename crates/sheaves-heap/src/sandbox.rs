@@ -1,7 +1,7 @@
 //! What comes before a sandbox.
 
 use sheaves_rcu::defer;
-use sheaves_slab::sampling;
+use sheaves_slab::internal::sampling;
 use sheaves_sys::request;
 
 /// To be called before the program puts itself into a sandbox (seccomp): see

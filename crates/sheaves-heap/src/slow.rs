@@ -3,11 +3,11 @@
 use core::ptr::with_exposed_provenance_mut;
 
 use sheaves_rcu::defer::Channel;
-use sheaves_slab::CacheId;
-use sheaves_slab::last_frees;
-use sheaves_slab::mode::{is_debug, is_hardened};
-use sheaves_slab::raw::by_id;
-use sheaves_slab::sampling::{self, Request};
+use sheaves_slab::internal::CacheId;
+use sheaves_slab::internal::by_id;
+use sheaves_slab::internal::last_frees;
+use sheaves_slab::internal::mode::{is_debug, is_hardened};
+use sheaves_slab::internal::sampling::{self, Request};
 use sheaves_sys::stack::Frame;
 use sheaves_sys::{errno, probe};
 

@@ -3,8 +3,9 @@
 use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use sheaves_slab::raw::{CacheError, by_id};
-use sheaves_slab::{CacheId, mode};
+use sheaves_slab::internal::by_id;
+use sheaves_slab::internal::{CacheId, mode};
+use sheaves_slab::raw::CacheError;
 use sheaves_sys::{announce_when_loaded, fork, lock::Lock, report::Line};
 
 use crate::classes::{self, QUANTUM_BYTES, SIZES, ZERO};

@@ -2,12 +2,12 @@
 //! kernel at once. Without a request the keeper returns it, see
 //! [`sheaves_rcu::internal::arm_keeper`].
 
-use sheaves_slab::{chunk, limit};
+use sheaves_slab::internal::{chunk, limit};
 
 use crate::huge;
 use crate::start::start;
 
-pub use sheaves_slab::limit::on_near as on_near_limit;
+pub use sheaves_slab::internal::limit::on_near as on_near_limit;
 
 /// Sets a limit in bytes, at least 1 MiB, on the memory of the heap, of malloc and of all caches;
 /// `None` removes it. Replaces `SHEAVES_LIMIT`.

@@ -17,7 +17,7 @@ use sheaves_heap::{
     usable_size,
 };
 use sheaves_rcu::defer;
-use sheaves_slab::{FINDINGS, mode};
+use sheaves_slab::internal::{FINDINGS, mode};
 use sheaves_sys::topology::Affinity;
 
 /// How many errors were found, if they are counted.

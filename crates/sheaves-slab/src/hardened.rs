@@ -122,7 +122,7 @@ fn replace(word: Word, cursor: Cursor, replaceable: impl Fn(Cursor) -> bool) -> 
 
 /// Aborts the process unless the address starts an object that is allocated, as far as the
 /// quarantine and the current slot know.
-pub(crate) fn check_allocated(id: CacheId, object: usize) {
+pub fn check_allocated(id: CacheId, object: usize) {
     let (slab, index) = flush::find(id, object);
     let [freed, _] = id.hardened_words();
     // See `quarantine`: a sheaf is taken and put back, or sealed.
@@ -144,7 +144,8 @@ pub(crate) fn check_allocated(id: CacheId, object: usize) {
 }
 
 /// True when an address is in an object of a size class that is in quarantine or free.
-pub(crate) fn is_freed(address: usize) -> bool {
+#[must_use]
+pub fn is_freed(address: usize) -> bool {
     let Some(granule) = Granule::of(address) else { return false };
     let Some(id) = slab::class_of(granule) else { return false };
     let (shape, first) = (id.shape(), id.shape().first_granule(granule));
@@ -155,7 +156,7 @@ pub(crate) fn is_freed(address: usize) -> bool {
 }
 
 /// Seals what the slots have, and checks everything in quarantine. When the process ends.
-pub(crate) fn check_all() {
+pub fn check_freed() {
     let check = |id: CacheId| {
         if !id.shape().is_plain() {
             let _is_complete = incoming::flush_slots(id, Reach::Interrupts);

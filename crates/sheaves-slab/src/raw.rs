@@ -2,7 +2,6 @@
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
-use core::ops::Range;
 use core::ptr::NonNull;
 
 use sheaves_percpu::Access;
@@ -12,16 +11,17 @@ use sheaves_sys::membarrier::Reach;
 use sheaves_sys::errno;
 use sheaves_sys::stack::Frame;
 
+use crate::by_id::{create, start};
 use crate::moves::registry;
 pub use crate::moves::registry::CacheError;
-use crate::parts::shape::{Constructor, Name, Shape};
+use crate::parts::shape::{Constructor, Shape};
 use crate::records::profile::Request;
 use crate::returning::reclaim;
 use crate::space::cache_id::{CACHES_MAX, CacheId, NAMED_FIRST};
 use crate::space::chunk;
 use crate::space::mode::{self, Mode};
-use crate::stats::CacheStats;
-use crate::{bulk, deferred, fork, hardened, sink, slow, stats};
+use crate::stats::{self, CacheStats};
+use crate::{bulk, deferred, slow};
 
 /// Behaviour of a cache besides size and alignment.
 #[derive(Debug, Clone, Copy, Default)]
@@ -318,139 +318,3 @@ impl core::fmt::Display for DestroyError {
 }
 
 impl core::error::Error for DestroyError {}
-
-/// Before a shape is computed, which depends on the mode of the process.
-fn start() -> Result<(), CacheError> {
-    fork::announce();
-    sink::register();
-    if registry::start() { Ok(()) } else { Err(CacheError::OutOfMemory) }
-}
-
-fn create(name: &str, shape: Shape, numbers: Range<usize>) -> Result<CacheId, CacheError> {
-    registry::create(Shape { name: Name::new(name), ..shape }, numbers)
-}
-
-/// Checks, in a hardened process, what was freed and not used since then. When the process ends.
-pub fn check_freed() {
-    hardened::check_all();
-}
-
-/// Fast and slow paths for callers that know a cache by its number: malloc.
-pub mod by_id {
-    use super::{
-        Access, CacheError, CacheId, Frame, Layout, Request, Shape, create, percpu, slow, start,
-    };
-    use crate::hardened;
-    use crate::moves::{flush, tags};
-    use crate::parts::shape::CANARY_BYTES;
-    use crate::records::{profile, trap};
-    use crate::returning::surplus;
-    use crate::space::cache_id::CLASSES_MAX;
-    use crate::space::granule::Granule;
-    use crate::space::window::GRANULE_BYTES;
-    use crate::space::{granule, mode, slab};
-
-    /// Creates the cache of a malloc size class, whose objects are at multiples of `align` bytes.
-    /// An object of 64 KiB to 1 MiB is alone in its slab. If its size is a power of two, it is
-    /// aligned to its size.
-    ///
-    /// # Errors
-    /// As [`CacheError`]; `TooMany` when the class exists or is not below [`CLASSES_MAX`].
-    pub fn create_class(
-        class: usize,
-        name: &str,
-        size: usize,
-        align: usize,
-    ) -> Result<CacheId, CacheError> {
-        start()?;
-        // In a hardened process the size of a class includes the canary.
-        let usable = size - if mode::is_hardened() { CANARY_BYTES } else { 0 };
-        let layout = Layout::from_size_align(usable, align).map_err(|_| CacheError::Layout)?;
-        let shape = match size {
-            GRANULE_BYTES.. => Shape::alone(usable),
-            _ => Shape::new(layout).ok_or(CacheError::Layout)?,
-        };
-        create(name, shape, class + 1..CLASSES_MAX.min(class + 1) + 1)
-    }
-
-    /// Creates the cache of a class whose objects are 16 bytes apart and can be neither read nor
-    /// written: for blocks of size 0 in a hardened process.
-    ///
-    /// # Errors
-    /// As [`create_class`].
-    pub fn create_unreadable_class(class: usize, name: &str) -> Result<CacheId, CacheError> {
-        start()?;
-        let shape = Shape::new(Layout::new::<u64>()).ok_or(CacheError::Layout)?;
-        let shape = Shape { unreadable: true, ..shape };
-        create(name, shape, class + 1..CLASSES_MAX.min(class + 1) + 1)
-    }
-
-    /// Allocates an object; 0 when memory is out.
-    #[inline(always)]
-    #[must_use]
-    pub fn alloc(id: CacheId, request: &Request) -> usize {
-        percpu::pop(Access::get(), id.main()).unwrap_or_else(|| slow::alloc_slow(id, request))
-    }
-
-    /// True when an object that is alone in its slab reads as zeros because it has never been used.
-    /// The caller has just allocated it; this is true once.
-    #[must_use]
-    pub fn take_zero(object: usize) -> bool {
-        Granule::of(object).is_some_and(|granule| slab::header(granule).take_zero())
-    }
-
-    /// Frees an object by the slow path, after checking that the address starts an object of the
-    /// cache; aborts the process otherwise.
-    ///
-    /// # Safety
-    /// As [`super::Cache::free`].
-    pub unsafe fn free_checked(id: CacheId, object: usize) {
-        flush::find(id, object);
-        slow::free_slow(id, object);
-    }
-
-    /// Frees a guarded block of malloc, on behalf of the caller of a function; aborts the process,
-    /// with a report, if it is none.
-    ///
-    /// # Safety
-    /// As [`super::Cache::free`].
-    pub unsafe fn free_trap(block: usize, frame: Frame) {
-        let (id, object) = trap::free(block, frame);
-        slow::push(id, tags::entry_of_trap(object));
-        surplus::after_free();
-    }
-
-    /// Defers a guarded block of malloc, likewise.
-    ///
-    /// # Safety
-    /// As [`super::Cache::free_rcu`].
-    pub unsafe fn free_rcu_trap(block: usize, frame: Frame) {
-        slow::free_rcu_slow(trap::defer(block, frame), block);
-    }
-
-    /// Aborts the process unless the address starts an object of a hardened cache that is
-    /// allocated, as far as the quarantine and the current slot know.
-    pub fn check_allocated(id: CacheId, object: usize) {
-        hardened::check_allocated(id, object);
-    }
-
-    /// True when an address of the heap is in an object of a hardened size class that is in
-    /// quarantine or free.
-    #[must_use]
-    pub fn is_freed(address: usize) -> bool {
-        hardened::is_freed(address)
-    }
-
-    /// Defers an object by the slow path, on behalf of the caller of a function; aborts the process
-    /// if the address starts no object of the cache.
-    ///
-    /// # Safety
-    /// As [`super::Cache::free_rcu`].
-    pub unsafe fn free_rcu_checked(id: CacheId, object: usize, frame: Frame) {
-        flush::find(id, object);
-        if granule::is_watched(object) {
-            profile::defer(object, frame);
-        }
-        slow::free_rcu_slow(id, object);
-    }
-}

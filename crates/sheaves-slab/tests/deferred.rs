@@ -248,26 +248,26 @@ fn caches_end_while_others_seal_everything() {
 fn every_rung_of_the_emergency_ladder_is_reached() {
     let _alone = alone();
     let cache = cache("emergency", Options::default());
-    sheaves_slab::FAULTS.fail_one_in(2);
-    let before = sheaves_slab::emergencies();
+    sheaves_slab::internal::FAULTS.fail_one_in(2);
+    let before = sheaves_slab::internal::emergencies();
     for _ in 0..50 {
         let objects = take(&cache, 3000);
         defer(&cache, &objects);
     }
-    let after = sheaves_slab::emergencies();
+    let after = sheaves_slab::internal::emergencies();
     assert!(after.from_the_cache > before.from_the_cache, "{after:?}");
     // From here on every request fails: the caller waits for a grace period.
-    sheaves_slab::FAULTS.fail_one_in(1);
+    sheaves_slab::internal::FAULTS.fail_one_in(1);
     let objects = take(&cache, 300);
     defer(&cache, &objects);
-    assert!(sheaves_slab::emergencies().waits > after.waits);
+    assert!(sheaves_slab::internal::emergencies().waits > after.waits);
     // Unless it is a reader itself: then the object leaks, and a line reports it.
     let objects = take(&cache, 300);
     let guard = read();
     defer(&cache, &objects);
     drop(guard);
-    sheaves_slab::FAULTS.fail_one_in(0);
-    let leaks = sheaves_slab::emergencies().leaks as usize;
+    sheaves_slab::internal::FAULTS.fail_one_in(0);
+    let leaks = sheaves_slab::internal::emergencies().leaks as usize;
     assert!(leaks > 0);
     let refused = cache.destroy().unwrap_err();
     assert_eq!(refused.objects_out, leaks, "nothing but what was reported is lost");

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use sheaves_slab::chunk;
+use sheaves_slab::internal::chunk;
 use sheaves_slab::raw::{Cache, Options};
 
 /// A child that takes longer hangs.

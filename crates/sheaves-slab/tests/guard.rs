@@ -8,9 +8,9 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use sheaves_slab::internal::sampling;
+use sheaves_slab::internal::trap::contains;
 use sheaves_slab::raw::{Cache, Options};
-use sheaves_slab::sampling;
-use sheaves_slab::trap::contains;
 
 /// One test at a time: there is one pool.
 fn alone() -> MutexGuard<'static, ()> {

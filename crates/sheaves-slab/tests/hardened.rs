@@ -10,8 +10,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard};
 use std::thread;
 
-use sheaves_slab::raw::{Cache, Options, check_freed};
-use sheaves_slab::{FINDINGS, mode};
+use sheaves_slab::internal::by_id::check_freed;
+use sheaves_slab::internal::{FINDINGS, mode};
+use sheaves_slab::raw::{Cache, Options};
 
 /// How many errors were found, if they are counted.
 fn findings() -> usize {

@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 use core::time::Duration;
 use std::thread;
 
-use sheaves_slab::chunk;
+use sheaves_slab::internal::chunk;
 use sheaves_slab::raw::{Cache, Options};
 
 /// A little more than a tick of the heap.

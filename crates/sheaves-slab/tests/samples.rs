@@ -9,8 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use sheaves_percpu::memory::{self, Handle};
+use sheaves_slab::internal::sampling;
 use sheaves_slab::raw::{Cache, Options};
-use sheaves_slab::sampling;
 
 /// Mean bytes between samples: the tests have thousands of them.
 const RATE: usize = 4096;

@@ -3,7 +3,7 @@
 use core::alloc::{GlobalAlloc, Layout};
 
 use sheaves_heap::classes::{QUANTUM_BYTES as ALIGN_MIN, SMALL_BYTES_MAX, of_layout};
-use sheaves_slab::sampling::note_frees_by_layout;
+use sheaves_slab::internal::sampling::note_frees_by_layout;
 
 /// The general heap as a Rust global allocator.
 ///

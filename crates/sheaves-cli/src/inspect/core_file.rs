@@ -8,7 +8,7 @@ use object::Endianness;
 use object::elf::{self, FileHeader64};
 use object::read::ReadCache;
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
-use sheaves_slab::trap::layout::MAGIC;
+use sheaves_slab::internal::trap::layout::MAGIC;
 
 use crate::prof::dump::Mapping;
 use crate::refusal::Refusal;

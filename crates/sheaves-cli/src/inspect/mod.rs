@@ -1,7 +1,7 @@
 //! `sheaves inspect`: explains a core dump by the records of guarded blocks that are in it.
 //!
 //! For programs whose handler of SIGSEGV has printed nothing, or whose output is lost. The records
-//! are in the dump, see `sheaves_slab::trap::layout`; names of functions come from the files that
+//! are in the dump, see `sheaves_slab::internal::trap::layout`; names of functions come from the files that
 //! the process had mapped.
 
 mod core_file;
@@ -10,7 +10,7 @@ use core::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use sheaves_slab::trap::layout::{
+use sheaves_slab::internal::trap::layout::{
     Event, Geometry, Misuse, RECORD_WORDS, RECORDS_AT, Record, STATES_AT, State, WORDS, error_of,
 };
 

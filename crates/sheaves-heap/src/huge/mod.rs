@@ -13,9 +13,9 @@ mod idle;
 mod table;
 
 use sheaves_rcu::internal::{self, keeper};
-use sheaves_slab::chunk;
-use sheaves_slab::mode::is_hardened;
-use sheaves_slab::sampling::{self, Request, large};
+use sheaves_slab::internal::chunk;
+use sheaves_slab::internal::mode::is_hardened;
+use sheaves_slab::internal::sampling::{self, Request, large};
 use sheaves_sys::lock::Held;
 use sheaves_sys::membarrier::Reach;
 use sheaves_sys::{clock, map, probe};

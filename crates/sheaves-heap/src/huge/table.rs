@@ -2,8 +2,8 @@
 //! process that were freed.
 
 use sheaves_rcu::internal::keeper;
-use sheaves_slab::by_address::{self, ByAddress, CAPACITY_MIN};
-use sheaves_slab::{chunk, limit};
+use sheaves_slab::internal::by_address::{self, ByAddress, CAPACITY_MIN};
+use sheaves_slab::internal::{chunk, limit};
 use sheaves_sys::clock;
 use sheaves_sys::lock::Lock;
 

@@ -126,7 +126,7 @@ cases! {
         guard::off();
         for _ in 0..100 {
             let block = malloc(30_000);
-            assert!(!sheaves_slab::trap::contains(block.addr()));
+            assert!(!sheaves_slab::internal::trap::contains(block.addr()));
             // SAFETY: as above.
             unsafe { free(block) };
         }

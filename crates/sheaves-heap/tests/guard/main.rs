@@ -70,7 +70,7 @@ fn guarded_by(mut alloc: impl FnMut() -> *mut u8) -> *mut u8 {
     let found = (0..1_000_000).find_map(|_| {
         let block = alloc();
         assert!(!block.is_null());
-        if sheaves_slab::trap::contains(block.addr()) {
+        if sheaves_slab::internal::trap::contains(block.addr()) {
             return Some(block);
         }
         others.push(block);

@@ -5,8 +5,8 @@ use std::collections::{HashSet, VecDeque};
 
 use sheaves_heap::malloc::free_rcu_layout;
 use sheaves_heap::{alloc_layout, dealloc_layout, free, free_rcu, malloc};
-use sheaves_slab::trap::contains;
-use sheaves_slab::trap::layout::PLACES;
+use sheaves_slab::internal::trap::contains;
+use sheaves_slab::internal::trap::layout::PLACES;
 
 use crate::{cases, guard_all, guarded, passed, read, write};
 

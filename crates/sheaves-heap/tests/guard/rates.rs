@@ -7,7 +7,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd as _;
 
 use sheaves_heap::{free, free_rcu, guard, malloc, profile};
-use sheaves_slab::trap::contains;
+use sheaves_slab::internal::trap::contains;
 
 use crate::{cases, passed, read, write};
 

@@ -91,10 +91,13 @@ cases! {
 
 fn guarded_by_cache(cache: &Cache) -> NonNull<u8> {
     let objects: Vec<_> = (0..1000).map(|_| cache.alloc().unwrap()).collect();
-    let is_guarded = |object: &&NonNull<u8>| sheaves_slab::trap::contains(object.addr().get());
+    let is_guarded =
+        |object: &&NonNull<u8>| sheaves_slab::internal::trap::contains(object.addr().get());
     *objects.iter().find(is_guarded).expect("one in seven")
 }
 
 fn guarded_by_nothing() -> usize {
-    (0..1000).filter(|_| sheaves_slab::trap::contains(sheaves_heap::malloc(64).addr())).count()
+    (0..1000)
+        .filter(|_| sheaves_slab::internal::trap::contains(sheaves_heap::malloc(64).addr()))
+        .count()
 }

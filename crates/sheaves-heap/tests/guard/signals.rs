@@ -12,7 +12,7 @@ use std::process::Output;
 use std::time::Instant;
 
 use sheaves_heap::{free, malloc};
-use sheaves_slab::trap::contains;
+use sheaves_slab::internal::trap::contains;
 
 use crate::{cases, guard_all, guarded, passed, read, write};
 

@@ -4,6 +4,6 @@
 pub(crate) mod earlier;
 pub(crate) mod flush;
 pub(crate) mod refill;
-pub mod registry;
+pub(crate) mod registry;
 pub(crate) mod slot;
 pub(crate) mod tags;

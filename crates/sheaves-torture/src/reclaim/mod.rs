@@ -61,14 +61,14 @@ pub fn run(options: &Options) -> Result<Report, String> {
     WORLD.reset().map_err(|error| format!("there is no cache: {error}"))?;
     WORLD.signals.reset(readers::handle);
     internal::faults::FAULTS.fail_one_in(options.fail_one_in);
-    sheaves_slab::FAULTS.fail_one_in(options.fail_one_in);
+    sheaves_slab::internal::FAULTS.fail_one_in(options.fail_one_in);
     let crew = start(options.broken);
     // The first error proves the broken variant; there is no need to wait for more.
     let is_found = || COUNTS.faults() != 0 || !COUNTS.notes().is_empty();
     let seconds = WORLD.rounds.go_on(options.duration, is_found);
     let stuck = crew.end();
     internal::faults::FAULTS.fail_one_in(0);
-    sheaves_slab::FAULTS.fail_one_in(0);
+    sheaves_slab::internal::FAULTS.fail_one_in(0);
     if stuck.is_empty() {
         end(used_bytes);
     }

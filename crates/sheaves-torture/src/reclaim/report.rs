@@ -16,7 +16,7 @@ const SECONDS_MIN: f64 = 3.0;
 /// The statistics before the run.
 pub(super) struct Before {
     calls: defer::Emergencies,
-    caches: sheaves_slab::Emergencies,
+    caches: sheaves_slab::internal::Emergencies,
     grace_periods: u64,
 }
 
@@ -24,16 +24,18 @@ impl Before {
     pub(super) fn now() -> Before {
         Before {
             calls: defer::statistics().emergencies,
-            caches: sheaves_slab::emergencies(),
+            caches: sheaves_slab::internal::emergencies(),
             grace_periods: sheaves_rcu::statistics().grace_periods,
         }
     }
 
     /// Emergencies since then, and the number of objects that readers have leaked in them.
     fn emergencies(&self) -> (BTreeMap<&'static str, u64>, u64) {
-        let (calls, caches) = (defer::statistics().emergencies, sheaves_slab::emergencies());
-        let of_caches =
-            |of: fn(&sheaves_slab::Emergencies) -> u32| u64::from(of(&caches) - of(&self.caches));
+        let (calls, caches) =
+            (defer::statistics().emergencies, sheaves_slab::internal::emergencies());
+        let of_caches = |of: fn(&sheaves_slab::internal::Emergencies) -> u32| {
+            u64::from(of(&caches) - of(&self.caches))
+        };
         let reached = [
             ("head-linked", calls.linked - self.calls.linked),
             ("caller-waits", calls.waits - self.calls.waits),

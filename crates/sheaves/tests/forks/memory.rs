@@ -41,7 +41,7 @@ pub(crate) fn fail_if_asked() {
     LIMIT_BYTES.store(bytes, Ordering::Relaxed);
     set_limit(bytes);
     internal::faults::FAULTS.fail_one_in(FAIL_ONE_IN);
-    sheaves_slab::FAULTS.fail_one_in(FAIL_ONE_IN);
+    sheaves_slab::internal::FAULTS.fail_one_in(FAIL_ONE_IN);
 }
 
 /// Makes all requests succeed again.
@@ -51,7 +51,7 @@ pub(crate) fn succeed() {
     }
     set_limit(libc::RLIM_INFINITY);
     internal::faults::FAULTS.fail_one_in(0);
-    sheaves_slab::FAULTS.fail_one_in(0);
+    sheaves_slab::internal::FAULTS.fail_one_in(0);
     // Relaxed: see `may_fail`.
     FAILS.store(false, Ordering::Relaxed);
 }

@@ -55,7 +55,7 @@ impl NoMemory {
         unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
         set_limit(&libc::rlimit { rlim_cur: 4096, ..limit });
         internal::faults::FAULTS.fail_one_in(1);
-        sheaves_slab::FAULTS.fail_one_in(1);
+        sheaves_slab::internal::FAULTS.fail_one_in(1);
         NoMemory { allocations: ALLOCATIONS.load(Ordering::SeqCst), limit }
     }
 
@@ -63,7 +63,7 @@ impl NoMemory {
         let allocations = ALLOCATIONS.load(Ordering::SeqCst);
         set_limit(&self.limit);
         internal::faults::FAULTS.fail_one_in(0);
-        sheaves_slab::FAULTS.fail_one_in(0);
+        sheaves_slab::internal::FAULTS.fail_one_in(0);
         assert_eq!(allocations, self.allocations, "a barrier has allocated");
     }
 }

@@ -1,0 +1,128 @@
+//! Caches of which callers know the number: malloc. Creates them, and has their fast and slow paths.
+
+use core::alloc::Layout;
+use core::ops::Range;
+
+use sheaves_percpu::Access;
+use sheaves_percpu::internal as percpu;
+
+use sheaves_sys::stack::Frame;
+
+pub use crate::hardened::{check_allocated, check_freed, is_freed};
+use crate::moves::registry::{self, CacheError};
+use crate::moves::{flush, tags};
+use crate::parts::shape::{CANARY_BYTES, Name, Shape};
+use crate::records::profile::{self, Request};
+use crate::records::trap;
+use crate::returning::surplus;
+use crate::space::cache_id::{CLASSES_MAX, CacheId};
+use crate::space::granule::{self, Granule};
+use crate::space::window::GRANULE_BYTES;
+use crate::space::{mode, slab};
+use crate::{fork, sink, slow};
+
+/// Before a shape is computed, which depends on the mode of the process.
+pub(crate) fn start() -> Result<(), CacheError> {
+    fork::announce();
+    sink::register();
+    if registry::start() { Ok(()) } else { Err(CacheError::OutOfMemory) }
+}
+
+pub(crate) fn create(
+    name: &str,
+    shape: Shape,
+    numbers: Range<usize>,
+) -> Result<CacheId, CacheError> {
+    registry::create(Shape { name: Name::new(name), ..shape }, numbers)
+}
+
+/// Creates the cache of a malloc size class, whose objects are at multiples of `align` bytes.
+/// An object of 64 KiB to 1 MiB is alone in its slab. If its size is a power of two, it is
+/// aligned to its size.
+///
+/// # Errors
+/// As [`CacheError`]; `TooMany` when the class exists or is not below [`CLASSES_MAX`].
+pub fn create_class(
+    class: usize,
+    name: &str,
+    size: usize,
+    align: usize,
+) -> Result<CacheId, CacheError> {
+    start()?;
+    // In a hardened process the size of a class includes the canary.
+    let usable = size - if mode::is_hardened() { CANARY_BYTES } else { 0 };
+    let layout = Layout::from_size_align(usable, align).map_err(|_| CacheError::Layout)?;
+    let shape = match size {
+        GRANULE_BYTES.. => Shape::alone(usable),
+        _ => Shape::new(layout).ok_or(CacheError::Layout)?,
+    };
+    create(name, shape, class + 1..CLASSES_MAX.min(class + 1) + 1)
+}
+
+/// Creates the cache of a class whose objects are 16 bytes apart and can be neither read nor
+/// written: for blocks of size 0 in a hardened process.
+///
+/// # Errors
+/// As [`create_class`].
+pub fn create_unreadable_class(class: usize, name: &str) -> Result<CacheId, CacheError> {
+    start()?;
+    let shape = Shape::new(Layout::new::<u64>()).ok_or(CacheError::Layout)?;
+    let shape = Shape { unreadable: true, ..shape };
+    create(name, shape, class + 1..CLASSES_MAX.min(class + 1) + 1)
+}
+
+/// Allocates an object; 0 when memory is out.
+#[inline(always)]
+#[must_use]
+pub fn alloc(id: CacheId, request: &Request) -> usize {
+    percpu::pop(Access::get(), id.main()).unwrap_or_else(|| slow::alloc_slow(id, request))
+}
+
+/// True when an object that is alone in its slab reads as zeros because it has never been used.
+/// The caller has just allocated it; this is true once.
+#[must_use]
+pub fn take_zero(object: usize) -> bool {
+    Granule::of(object).is_some_and(|granule| slab::header(granule).take_zero())
+}
+
+/// Frees an object by the slow path, after checking that the address starts an object of the
+/// cache; aborts the process otherwise.
+///
+/// # Safety
+/// As [`crate::raw::Cache::free`].
+pub unsafe fn free_checked(id: CacheId, object: usize) {
+    flush::find(id, object);
+    slow::free_slow(id, object);
+}
+
+/// Frees a guarded block of malloc, on behalf of the caller of a function; aborts the process,
+/// with a report, if it is none.
+///
+/// # Safety
+/// As [`crate::raw::Cache::free`].
+pub unsafe fn free_trap(block: usize, frame: Frame) {
+    let (id, object) = trap::free(block, frame);
+    slow::push(id, tags::entry_of_trap(object));
+    surplus::after_free();
+}
+
+/// Defers a guarded block of malloc, likewise.
+///
+/// # Safety
+/// As [`crate::raw::Cache::free_rcu`].
+pub unsafe fn free_rcu_trap(block: usize, frame: Frame) {
+    slow::free_rcu_slow(trap::defer(block, frame), block);
+}
+
+/// Defers an object by the slow path, on behalf of the caller of a function; aborts the process
+/// if the address starts no object of the cache.
+///
+/// # Safety
+/// As [`crate::raw::Cache::free_rcu`].
+pub unsafe fn free_rcu_checked(id: CacheId, object: usize, frame: Frame) {
+    flush::find(id, object);
+    if granule::is_watched(object) {
+        profile::defer(object, frame);
+    }
+    slow::free_rcu_slow(id, object);
+}
