@@ -1,4 +1,4 @@
-//! Caches of which callers know the number: malloc. Creates them, and has their fast and slow paths.
+//! Caches of which callers know the number: malloc. Creates them; their fast and slow paths.
 
 use core::alloc::Layout;
 use core::ops::Range;

@@ -1,8 +1,8 @@
 //! `sheaves inspect`: explains a core dump by the records of guarded blocks that are in it.
 //!
 //! For programs whose handler of SIGSEGV has printed nothing, or whose output is lost. The records
-//! are in the dump, see `sheaves_slab::internal::trap::layout`; names of functions come from the files that
-//! the process had mapped.
+//! are in the dump, see `sheaves_slab::internal::trap::layout`; names of functions come from
+//! the files that the process had mapped.
 
 mod core_file;
 

@@ -1,4 +1,4 @@
-//! The text of a dump, which `sheaves_slab::internal::sampling` describes, and the mappings after it.
+//! The text of a dump, see `sheaves_slab::internal::sampling`, and the mappings after it.
 
 /// What a dump says.
 #[derive(Debug, PartialEq)]

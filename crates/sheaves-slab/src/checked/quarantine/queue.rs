@@ -1,4 +1,13 @@
 //! The queue of a quarantine: sealed sheaves, oldest first.
+//!
+//! Sheaves are counted from the first that was ever appended, so a count names a place:
+//!
+//! | sheaves up to | have | it is raised |
+//! |---|---|---|
+//! | `removed` | left | by the thread that takes the oldest |
+//! | `confirmed` | no second free before them in a slot | when the cookie has passed |
+//! | `awaited` | the same once its cookie has passed | with the cookie: to half of the queue |
+//! | `appended` | been sealed | with each sheaf |
 
 use core::sync::atomic::{AtomicU32, Ordering};
 

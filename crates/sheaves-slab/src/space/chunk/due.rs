@@ -1,26 +1,31 @@
 //! What is to be done about unused memory, once no lock is held: bits.
+//!
+//! | bit | noted | taken |
+//! |---|---|---|
+//! | `KEEP` | when much is unused, and the library's thread sleeps | arms the keeper |
+//! | `START` | the same without that thread | by an allocation, which starts it |
+//! | `SURPLUS` | when too much is dirty, and there is no keeper | discards a piece |
+//! | `TICK` | a period after the last tick, where there is no keeper | ticks |
+//! | `LIMIT` | when the heap is near its limit | returns all that is unused |
+//! | `SWEEP` | when only the library's thread can do something | wakes it, or starts it |
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
+
 use sheaves_rcu::internal::{self, keeper};
 
+use crate::space::hint::Hint;
 use crate::space::limit;
 
-/// There is work for the keeper.
 pub(super) const KEEP: u32 = 1;
-/// The same, and the keeper has no thread. Allocations start it.
 pub(super) const START: u32 = 2;
-/// Too much is dirty.
 pub(super) const SURPLUS: u32 = 4;
-/// A tick.
 pub(super) const TICK: u32 = 8;
-/// The heap is near its limit.
 pub(super) const LIMIT: u32 = 16;
-/// There is something that only the library's thread may do. Allocations start it.
 pub(super) const SWEEP: u32 = 32;
 
 static DUE: AtomicU32 = AtomicU32::new(0);
 /// When the last tick was, or became due.
-static TICKED_MS: AtomicU64 = AtomicU64::new(0);
+static TICKED_MS: Hint = Hint::new(0);
 
 // Relaxed, all of this file: a bit only tells that there is work, which is under locks.
 
@@ -31,13 +36,13 @@ pub(super) fn note(bits: u32) {
     }
 }
 
-/// What is due, among `bits`.
-pub(super) fn among(bits: u32) -> u32 {
+/// What is due of `bits`.
+pub(super) fn pending(bits: u32) -> u32 {
     // Relaxed: as above.
     DUE.load(Ordering::Relaxed) & bits
 }
 
-/// Takes what is due among `bits`, for one caller that does the work.
+/// Takes what is due of `bits`, for one caller that does the work.
 pub(super) fn take(bits: u32) -> u32 {
     // Relaxed: as above.
     DUE.fetch_and(!bits, Ordering::Relaxed) & bits
@@ -65,8 +70,7 @@ pub(crate) fn note_sweep() {
 
 /// Notes a tick if the last one was a period ago.
 pub(super) fn note_time(now_ms: u64, period_ms: u64) {
-    // Relaxed: as above.
-    if now_ms.wrapping_sub(TICKED_MS.load(Ordering::Relaxed)) >= period_ms {
+    if now_ms.wrapping_sub(TICKED_MS.get() as u64) >= period_ms {
         note_tick(now_ms);
         note(TICK);
     }
@@ -74,8 +78,7 @@ pub(super) fn note_time(now_ms: u64, period_ms: u64) {
 
 /// There was a tick.
 pub(super) fn note_tick(now_ms: u64) {
-    // Relaxed: as above.
-    TICKED_MS.store(now_ms, Ordering::Relaxed);
+    TICKED_MS.set(now_ms as usize);
 }
 
 /// Called by caches that are used, now and then: so there are ticks where there is no keeper.

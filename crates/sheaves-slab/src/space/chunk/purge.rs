@@ -73,7 +73,7 @@ fn dirty_max(chunks: &Chunks) -> usize {
 /// free, without a lock.
 #[inline]
 pub fn after_free() {
-    if due::among(!START) != 0 {
+    if due::pending(!START) != 0 {
         errno::preserve(return_due);
     }
     if request::is_there() {
@@ -85,7 +85,7 @@ pub fn after_free() {
 /// under a lock that it needs to start one.
 #[inline]
 pub fn after_alloc() {
-    let due = due::among(!0);
+    let due = due::pending(!0);
     // In a process with one thread the keeper stays without a thread, whatever there is for it.
     if due != 0 && !(due == START && tls::is_single_threaded()) {
         errno::preserve(|| {
@@ -123,7 +123,7 @@ fn answer(may_start: bool) {
 
 #[cold]
 fn return_due() {
-    if due::among(!START) == 0 {
+    if due::pending(!START) == 0 {
         return;
     }
     let due = due::take(!START);
