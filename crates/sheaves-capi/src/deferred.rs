@@ -38,13 +38,14 @@ fn call_of(call: SheavesCall) -> Option<Call> {
 
 /// Defers call(head) until after a grace period, like the kernel's call_rcu.
 ///
-/// As cheap as a free: no atomic instruction, no lock, no wakeup, no allocation. Readers may call
-/// it; not for signal handlers. The callback runs with all signals blocked, in a thread of the
+/// As cheap as a free: no atomic instruction, no lock, no allocation, until the slot's sheaf of
+/// heads is full: then a short lock, and the library's thread may be started or woken. Readers may
+/// call it; not for signal handlers. The callback runs with all signals blocked, in a thread of the
 /// library (sheaves-rcu) that is started on demand. If no other event starts the work, it starts 20
 /// ms later. It may do anything that a thread may do outside of a read section, and defer again.
 /// Callbacks of one thread may run in another order; sheaves_rcu_barrier waits for all earlier
-/// ones. After fork() the child inherits pending callbacks, and runs them when it defers, polls or
-/// waits itself.
+/// ones. After fork() the child inherits pending callbacks, and runs them when it defers, reclaims
+/// or waits itself.
 ///
 /// 0; EINVAL for NULL. A head that is deferred already is reported in one line and not deferred
 /// again.
@@ -89,9 +90,10 @@ pub unsafe extern "C" fn sheaves_call_rcu_hurry(
 
 /// Frees a block of sheaves_malloc and its family after a grace period. NULL is ignored.
 ///
-/// It writes nothing into the block and wakes no thread. As cheap as sheaves_free for blocks of up
-/// to 32 KiB, which are freed in bulk; takes a short lock for each larger one. Readers may call it;
-/// not for signal handlers. Without memory to record the block, it waits for a grace period and
+/// It writes nothing into the block. As cheap as sheaves_free for blocks of up to 1 MiB, which are
+/// freed in bulk: when the slot's sheaf is full it takes a short lock, and may start or wake the
+/// library's thread. It takes a lock for each larger block. Readers may call it; not for signal
+/// handlers. Without memory to record the block, it waits for a grace period and
 /// frees the block itself. Inside a read section it cannot wait: then the block is never freed, and
 /// the first one is reported in one line.
 ///

@@ -1,4 +1,5 @@
-//! The fast paths: `malloc`, `free` and their forms for callers that know the layout.
+//! The fast paths in Rust, inlined: for callers that know the layout, and for architectures without
+//! [`crate::entry`], where the C functions are the same steps in assembly.
 //!
 //! ```text
 //!   malloc: size -> class (one load) -> pop from the class's sheaf

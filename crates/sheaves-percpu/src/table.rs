@@ -1,4 +1,5 @@
-//! The table of the slots' blocks.
+//! The words that fast paths read: the offsets of rseq, the bounds of the heap, and the table of
+//! the slots' blocks.
 //!
 //! ```text
 //!   table: [-2] [-1] [0] [1] [2] ...            rows: row 0 | row 1 | row 2 | ...

@@ -3,7 +3,7 @@
 //! ```text
 //!   alloc <-- pop -- main sheaf <-- push -- free      one slot, by transactions
 //!                     |     `-- spare sheaf           the slot's word is exchanged
-//!                   depot                             a lock-free stack for each cache
+//!                   depot                             four lock-free stacks for each cache
 //!                     |                               runs of objects of one slab
 //!                   slabs                             one bit for each object, out of line
 //!                     |

@@ -1,5 +1,9 @@
-//! The slow paths, taken when the main sheaf of a slot is empty or full. They try, in this order:
-//! the slot's spare sheaf, deferred objects whose cookie has passed, the depot, the slabs.
+//! The slow paths, taken when the main sheaf of a slot is empty or full.
+//!
+//! An allocation tries: the spare sheaf; a ready deferred sheaf of this shard; the depot; a refill
+//! from slabs; a ready deferred sheaf of any shard; one object straight from the slabs. A free
+//! tries: the spare sheaf if it is empty; a new empty sheaf, for which a spare one with objects
+//! goes to the depot or is flushed; the slab.
 //!
 //! A thread may change slots between any two lines here. That is harmless: a sheaf is in exactly
 //! one place, and every move is one exchange of a word whose value names sheaf and fill. A sheaf

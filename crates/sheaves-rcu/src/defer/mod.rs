@@ -12,11 +12,12 @@
 //!
 //! Objects of caches are deferred by the layers above, which store them.
 //!
-//! Everything is reclaimed by one thread, the *reclaimer*. It starts when something is deferred,
+//! Callbacks run in one thread, the *reclaimer*. Objects of caches are also taken back by threads
+//! that allocate from the cache or seal a sheaf of it. It starts when something is deferred,
 //! blocks the signals that come from outside, is named `sheaves-rcu`, and ends when there was
 //! nothing to do for two seconds. What is pending is *sealed* after 20 ms at the latest, for one
 //! grace period that all of it shares: sooner when a sheaf is full, when many bytes are pending
-//! (`SHEAVES_RCU_BYTES`), or on request ([`flush`], [`barrier`], [`call_hurry`]). Callbacks
+//! (1/64 of `SHEAVES_RCU_BYTES`), or on request ([`flush`], [`barrier`], [`call_hurry`]). Callbacks
 //! run in the reclaimer, one after the other, and otherwise only in [`reclaim`] (and in [`barrier`]
 //! where there is no reclaimer). With `SHEAVES_RCU_RECLAIMERS=slots` they run in one worker thread
 //! per CPU instead, in parallel.

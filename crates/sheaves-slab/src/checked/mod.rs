@@ -1,5 +1,5 @@
-//! What is done with an object that is more than a plain one: samples, objects of debug caches, and
-//! those that wait in the quarantine of hardened ones. Nothing here allocates for a caller.
+//! What samples, debug and hardened caches do differently at an allocation or a free; and where
+//! what comes back from slots and grace periods goes, by the mode of its cache.
 
 pub(crate) mod debug;
 pub(crate) mod incoming;

@@ -1,7 +1,7 @@
 //! Objects that are freed after a grace period.
 //!
 //! ```text
-//!   free_rcu --push--> rcu sheaf of the slot, without a cookie
+//!   free_rcu --push--> deferred sheaf of the slot, without a cookie
 //!                         | full, drained, or old: sealed, *then* given a cookie
 //!                         v
 //!                      queue of sealed sheaves, oldest first
@@ -17,8 +17,8 @@
 //!
 //! | an object is in | may be used by | leaves when |
 //! |---|---|---|
-//! | the rcu sheaf of a slot | readers | the sheaf is full, or all is sealed |
-//! | the open sheaf of a queue | readers | the same; for those that use no rcu sheaf |
+//! | the deferred sheaf of a slot | readers | the sheaf is full, or all is sealed |
+//! | the open sheaf of a queue | readers | the same; for those that use no deferred sheaf |
 //! | a sealed sheaf | readers | its cookie has passed |
 //! | a sheaf that was ready | its next owner | |
 //!

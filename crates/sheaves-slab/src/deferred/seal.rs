@@ -28,8 +28,8 @@ pub(super) fn note(id: CacheId, cursor: Cursor) {
     tags::note_deferred(id, unsafe { cursor.objects() });
 }
 
-/// Starts grace periods and takes ready sheaves after `queue` got a sealed sheaf. True as in
-/// [`seal`].
+/// Starts grace periods and takes ready sheaves after `queue` got a sealed sheaf. True if the
+/// caller has to call [`internal::after_seal`], without locks.
 pub(super) fn after_seal(id: CacheId, queue: &Queue, sealed: &SealedSheaf) -> bool {
     let cookie = sealed.cookie.to_bits() as usize;
     probe::seal(id.number().into(), sealed.objects, cookie);

@@ -1,5 +1,5 @@
-//! How objects move between slabs, sheaves and slots, in any mode, and which caches there are.
-//! Nothing here decides what an object's free means.
+//! How objects move between slabs, sheaves and slots, in any mode; what becomes of
+//! a tagged one; and which caches there are.
 
 pub(crate) mod earlier;
 pub(crate) mod flush;

@@ -164,7 +164,7 @@ impl Shape {
         self.mode == Mode::Plain
     }
 
-    /// True where an object ends in a canary, see `contents`.
+    /// True where an object ends in a canary, see `records::object_bytes`.
     pub(crate) fn has_canary(&self) -> bool {
         !self.is_plain() && !self.unreadable && self.stride - self.size >= CANARY_BYTES
     }

@@ -106,8 +106,8 @@ impl CacheId {
         Word::new(2 * (self.0 as usize % CACHES_MAX))
     }
 
-    /// The word of the spare sheaf, which is full or empty. It takes the place of a main sheaf that
-    /// is empty or full.
+    /// The word of the spare sheaf, which is usually full or empty. It takes the place of a main
+    /// sheaf that is empty or full.
     pub(crate) const fn spare(self) -> Word {
         Word::new(2 * (self.0 as usize % CACHES_MAX) + 1)
     }

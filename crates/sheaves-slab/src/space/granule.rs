@@ -1,4 +1,5 @@
-//! Granules of 64 KiB, and the owner map, which leads from a granule to its cache.
+//! Granules of 64 KiB, and the owner map, which leads from an address to the word that `free`
+//! pushes onto.
 //!
 //! The owner map has two bytes per granule: the offset, in a slot's row, of the word onto which an
 //! object of the granule is freed. Where objects are not freed that way it is the offset of a

@@ -110,7 +110,7 @@ pub(super) fn trim() {
     unsafe { libc::malloc_trim(0) };
 }
 
-/// `sheaves`: one push into the slot's rcu sheaf for each object.
+/// `sheaves`: one push into the slot's deferred sheaf for each object.
 pub(super) struct RcuSheaves {
     pub(super) caches: [Cache; 4],
 }

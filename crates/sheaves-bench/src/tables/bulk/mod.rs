@@ -13,7 +13,7 @@
 //!
 //! | contender | how the objects are freed |
 //! |---|---|
-//! | `sheaves` | `Cache::free_rcu`: one push into the slot's rcu sheaf |
+//! | `sheaves` | `Cache::free_rcu`: one push into the slot's deferred sheaf |
 //! | `bulk` | noted in pages of 510 pointers, freed a page at a time |
 //! | `per-object` | linked by 16 bytes within them, freed one by one |
 //! | `per-object+glibc` | the same with glibc's malloc |

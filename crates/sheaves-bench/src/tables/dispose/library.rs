@@ -1,4 +1,4 @@
-//! Sheaves: rcu sheaves, deferred calls, and what both are held against on the same allocator.
+//! Sheaves: deferred sheaves, deferred calls, and what both are held against on the same allocator.
 
 use core::ptr::NonNull;
 use std::sync::OnceLock;
@@ -17,7 +17,7 @@ pub(super) fn allocate(cache: &Cache) -> NonNull<Object> {
     write(cache.alloc().map_or(core::ptr::null_mut(), NonNull::as_ptr))
 }
 
-/// `sheaves`: one push into the slot's rcu sheaf.
+/// `sheaves`: one push into the slot's deferred sheaf.
 pub(super) struct RcuSheaves {
     pub(super) cache: Cache,
 }

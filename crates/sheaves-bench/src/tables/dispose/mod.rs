@@ -16,7 +16,7 @@
 //!
 //! | contender | how the object is freed |
 //! |---|---|
-//! | `sheaves` | `Cache::free_rcu`: one push into the slot's rcu sheaf |
+//! | `sheaves` | `Cache::free_rcu`: one push into the slot's deferred sheaf |
 //! | `floor` | at once, by the same allocator |
 //! | `before` | by a call in one list behind a mutex; its thread is woken for each |
 //! | `after` | by `call_rcu` of Sheaves: a call in the slot's buffer; wakes its thread for 2,000 |

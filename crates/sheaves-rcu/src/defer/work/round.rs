@@ -27,7 +27,7 @@ static SEALED: [Deferred; 2] =
     [const { Deferred { since_ms: AtomicU64::new(0), cookie: AtomicU64::new(0) } }; 2];
 /// When the oldest object in an unreached slot was deferred, 0 for none. Written by the driver.
 static UNREACHED_MS: AtomicU64 = AtomicU64::new(0);
-/// The cookie that `poll` and `flush` advance without waiting. Written by the driver.
+/// The cookie that `reclaim` and `flush` advance without waiting. Written by the driver.
 static POLLED: AtomicU64 = AtomicU64::new(0);
 /// Number of grace periods that rounds have requested.
 pub(crate) static ASKED: AtomicU64 = AtomicU64::new(0);

@@ -62,7 +62,7 @@ pub(crate) use queue::of;
 
 /// Objects that may be too many, so that the next allocations take them.
 const SPARE_MIN: usize = 16;
-/// As much is worth a keeper.
+/// The library's thread is woken above this.
 const MUCH_BYTES: usize = 64 << 10;
 
 /// Puts one object into quarantine, checked at once.

@@ -1,4 +1,5 @@
-//! Discarding free granules.
+//! Discarding free granules; and doing what is due about unused memory, at the end of slow paths,
+//! where no lock is held.
 
 use sheaves_rcu::defer;
 use sheaves_rcu::internal::{self, keeper};
