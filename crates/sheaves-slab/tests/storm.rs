@@ -26,13 +26,13 @@ const MIGRATION_INTERVAL: Duration = Duration::from_millis(1);
 const SIGNAL_INTERVAL: Duration = Duration::from_micros(50);
 
 /// The tag of an object that no thread owns.
-const NOBODY: u64 = 0x6672_6565_6672_6565;
+const FREE: u64 = 0x6672_6565_6672_6565;
 /// The upper half of the tags of objects that a thread owns.
-const SOMEBODY: u64 = 0x7374_6f72;
+const OWNED: u64 = 0x7374_6f72;
 
 /// The source of the objects: a cache, or something that only pretends to be one.
 trait Source: Sync {
-    /// True when objects hold [`NOBODY`] between two users, and when they are new; false when they
+    /// True when objects hold [`FREE`] between two users, and when they are new; false when they
     /// may hold anything but the tag of an owner.
     fn keeps_contents(&self) -> bool;
     fn take(&self) -> Option<NonNull<u8>>;
@@ -103,7 +103,7 @@ fn tag(object: NonNull<u8>) -> &'static AtomicU64 {
 /// `object` is at least 8 bytes.
 unsafe extern "C" fn construct(object: NonNull<u8>) {
     // SAFETY: as above, and nothing else uses it yet.
-    unsafe { object.cast::<u64>().write(NOBODY) };
+    unsafe { object.cast::<u64>().write(FREE) };
 }
 
 /// One thread's objects, with the tag that it wrote into each.
@@ -139,10 +139,10 @@ impl Storm<'_> {
     }
 
     fn mark(&self, source: usize, object: NonNull<u8>) -> (NonNull<u8>, u64) {
-        let mine = SOMEBODY << 32 | u64::from(self.serial.fetch_add(1, Ordering::Relaxed));
+        let mine = OWNED << 32 | u64::from(self.serial.fetch_add(1, Ordering::Relaxed));
         let before = tag(object).swap(mine, Ordering::Relaxed);
         let strict = self.sources[source].keeps_contents();
-        let is_taken = if strict { before != NOBODY } else { before >> 32 == SOMEBODY };
+        let is_taken = if strict { before != FREE } else { before >> 32 == OWNED };
         if is_taken {
             self.found(format!("{object:p} was taken twice: {before:#x}"));
         }
@@ -150,7 +150,7 @@ impl Storm<'_> {
     }
 
     fn unmark(&self, object: NonNull<u8>, mine: u64) {
-        let before = tag(object).swap(NOBODY, Ordering::Relaxed);
+        let before = tag(object).swap(FREE, Ordering::Relaxed);
         if before != mine {
             self.found(format!("{object:p} has {before:#x}, not {mine:#x}"));
         }
@@ -401,7 +401,7 @@ impl Unprotected {
     fn new() -> Unprotected {
         const OBJECTS: usize = 4 * THREADS * (HAND_MAX + BULK_MAX);
         let objects: Vec<_> =
-            (0..OBJECTS).map(|_| [AtomicU64::new(NOBODY), AtomicU64::new(0)]).collect();
+            (0..OBJECTS).map(|_| [AtomicU64::new(FREE), AtomicU64::new(0)]).collect();
         let list =
             objects.iter().map(|object| AtomicUsize::new((&raw const *object).expose_provenance()));
         let (list, used) = (list.collect(), AtomicUsize::new(OBJECTS));

@@ -138,8 +138,8 @@ pub extern "C" fn sheaves_urcu_set_cpu_call_rcu_data(cpu: c_int, data: *mut Call
         errno::set(reason);
         -reason
     };
-    let is_possible = cpu < topology::possible_cpus() as c_int;
-    let Some(place) = place_of(cpu).filter(|_| is_possible) else { return refuse(EINVAL) };
+    let possible = place_of(cpu).filter(|_| cpu < topology::possible_cpus() as c_int);
+    let Some(place) = possible else { return refuse(EINVAL) };
     if data.is_null() {
         // AcqRel pairs with itself and with the Acquire in the getter: publishes what the pointer
         // leads to.
@@ -206,12 +206,12 @@ pub unsafe extern "C" fn sheaves_urcu_unregister_rculfhash_atfork(_: *mut Atfork
     // One constant is registered for all tables of a process, and others may still need it.
 }
 
-fn around_fork(which: fn(&Atfork) -> Option<unsafe extern "C" fn(*mut c_void)>) {
+fn around_fork(handler: fn(&Atfork) -> Option<unsafe extern "C" fn(*mut c_void)>) {
     // Acquire pairs with the Release in `sheaves_urcu_register_rculfhash_atfork`.
     let atfork = ATFORK.load(Ordering::Acquire);
     // SAFETY: null, or valid by the contract of the registration.
     if let Some(atfork) = unsafe { atfork.as_ref() }
-        && let Some(function) = which(atfork)
+        && let Some(function) = handler(atfork)
     {
         // SAFETY: registered to be called here with this argument, by the same contract.
         unsafe { function(atfork.private) };

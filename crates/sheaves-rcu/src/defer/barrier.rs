@@ -99,7 +99,7 @@ pub fn reclaim() -> bool {
     let any = round::reclaim(&driver_role);
     if !reclaimer::is_running() {
         let is_due = pressure::age_ms().is_some_and(|age| age >= RCU_AGE_MS.get());
-        if bell::take_requests() & FLUSH != 0 || is_due {
+        if bell::take_requests().1 & FLUSH != 0 || is_due {
             round::begin(&driver_role);
         } else {
             round::advance();

@@ -16,6 +16,7 @@ use crate::grace::cookie::Cookie;
 use crate::grace::expedite::Urgency;
 
 /// A future that is ready after a grace period. See [`Cookie::finished`].
+#[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct Finished {
     cookie: Cookie,
@@ -27,12 +28,6 @@ pub struct Finished {
 unsafe impl Send for Finished {}
 // SAFETY: a shared future gives access to nothing.
 unsafe impl Sync for Finished {}
-
-impl core::fmt::Debug for Finished {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Finished").field("cookie", &self.cookie).finish()
-    }
-}
 
 impl Cookie {
     /// A future that is ready when the cookie has passed. Requests its grace period.

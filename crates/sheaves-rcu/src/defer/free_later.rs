@@ -50,9 +50,7 @@ impl Channel {
             return true;
         }
         let pushed = self.here().push(pointer.expose_provenance(), bytes);
-        let Some(pushed) = pushed else { return false };
-        follow(pushed.is_first, pushed.sealed);
-        true
+        pushed.map(|(is_first, sealed)| follow(is_first, sealed)).is_some()
     }
 }
 

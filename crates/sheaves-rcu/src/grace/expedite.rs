@@ -22,7 +22,6 @@ pub(crate) enum Urgency {
 /// Shortest and longest time during which the start of a program is expedited, in ms.
 const STARTUP_MS_MIN: u64 = 1_000;
 const STARTUP_MS_MAX: u64 = 10_000;
-
 /// After a membarrier, a grace period that no thread waits for begins this much later.
 const INTERVAL_NS: u64 = 50_000;
 

@@ -56,7 +56,6 @@ use crate::reader::registry::{self, OVERFLOW};
 use crate::reader::section::{self, GLOBAL};
 
 pub(crate) static GENERATIONS: Generations = Generations::new();
-
 static SCANNING: AtomicBool = AtomicBool::new(false);
 static CURSOR: AtomicU32 = AtomicU32::new(0);
 static LIMIT: AtomicU32 = AtomicU32::new(0);

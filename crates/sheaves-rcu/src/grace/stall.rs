@@ -17,7 +17,6 @@ use crate::reader::registry;
 
 /// After this time the leader checks whether the reader's thread still exists.
 const ALIVE_NS: u64 = 2_000_000;
-
 /// In place of a record's number: the readers that have no record.
 pub(crate) const SHARED: u32 = u32::MAX;
 

@@ -57,7 +57,6 @@ pub(crate) const READING: u64 = 1;
 pub(crate) const STEP: u64 = 1 << 16;
 /// The first value of the process's sequence: number 1, reading.
 pub(crate) const FIRST: u64 = STEP | READING;
-
 /// In `nesting`: every unlock takes the slow path, and [`FENCED`] is not replaced by [`IDLE`].
 pub(crate) const SLOW: u64 = 1 << 63;
 /// In `nesting`: the bits that count nested sections.

@@ -63,16 +63,12 @@ const ROUNDS: u32 = 4;
 /// Addresses of the segments. Segments are added in order, without gaps.
 static SEGMENTS: [AtomicPtr<Segment>; SEGMENTS_MAX] =
     [const { AtomicPtr::new(core::ptr::null_mut()) }; SEGMENTS_MAX];
-
 /// Records below this number have been used. Their segments exist.
 static USED: AtomicU32 = AtomicU32::new(0);
-
 /// Stack of free records: number + 1, and in the upper half a tag that each change increments.
 static FREE: AtomicU64 = AtomicU64::new(0);
-
 /// Number of times that a record was taken.
 static STAMPS: AtomicU64 = AtomicU64::new(0);
-
 /// Open sections of threads without a record; each thread knows how many are its own. A grace
 /// period waits until the count is zero: also for later sections, and for ever if such a thread has
 /// ended in a section.
@@ -152,8 +148,7 @@ pub(crate) fn register(readers_fence: bool) -> Option<*const u64> {
 /// Makes a thread the owner of a record that is on its way, or its own.
 fn take(record: &Record, thread: i32) {
     // Relaxed: each number is given out once.
-    let stamp = STAMPS.fetch_add(1, Ordering::Relaxed) + 1;
-    record.owner.take(stamp, thread);
+    record.owner.take(STAMPS.fetch_add(1, Ordering::Relaxed) + 1, thread);
 }
 
 fn take_free() -> Option<u32> {
@@ -311,11 +306,11 @@ pub(crate) fn take_back(number: u32) -> bool {
     give_back(number, seen)
 }
 
-/// True if the thread that was seen as the owner of a record is gone.
+/// True if the thread that was seen as the owner of a record is gone: the kernel says so, or a
+/// thread of that number, which the kernel reuses, has taken another record later.
 ///
-/// The kernel reuses thread numbers: if a thread of that number has taken another record later,
-/// this record belongs to an earlier thread. In a child whose fork has run no handlers yet
-/// (`_Fork`, `clone`) the numbers mean nothing, and no thread is found gone.
+/// In a child whose fork has run no handlers yet (`_Fork`, `clone`) the numbers mean nothing, and
+/// no thread is found gone.
 fn is_gone(seen: Seen) -> bool {
     if seen.thread() == 0 || fork::is_pending() {
         return false;
@@ -338,8 +333,7 @@ fn sweep() -> bool {
 }
 
 /// In the child of a fork: frees all records but the caller's, those that are held, and those on
-/// their way. The number of the caller's thread is not known in a child without handlers: libc does
-/// not notice a bare `clone`.
+/// their way. Without handlers the caller's number is not known: libc notices no bare `clone`.
 pub(crate) fn restart_in_child() {
     let own = tls::reader();
     let thread = if fork::is_late() { 0 } else { thread::id() };

@@ -89,30 +89,26 @@ pub(crate) unsafe fn leave_innermost() {
 fn enter_slow() -> Entered {
     let mut own = tls::reader();
     if core::ptr::eq(own, tls::no_reader()) {
-        own = register().unwrap_or(own);
+        let registered = || registry::register(mode::new_readers_fence());
+        own = errno::preserve(registered).unwrap_or(own);
     }
-    let is_shared = core::ptr::eq(own, tls::no_reader());
     let entered: Entered = own.cast();
-    if is_shared {
-        let Some(sections) = tls::shared_sections().checked_add(1) else { die_of_sections() };
-        tls::set_shared_sections(sections);
-        // SeqCst pairs with the heavy fence: either a grace period counts this section, or the
-        // section sees what the updater unlinked. [R2]
-        OVERFLOW.fetch_add(1, Ordering::SeqCst);
-        // SeqCst, as above: for what this section reads. [R2]
-        fence(Ordering::SeqCst);
-    } else {
+    if !core::ptr::eq(own, tls::no_reader()) {
         match reader_at(entered).enter_slow(&GLOBAL.0) {
             None => die_of_sections(),
             Some(true) => record_location(entered),
             Some(false) => {}
         }
+        return entered;
     }
+    let Some(sections) = tls::shared_sections().checked_add(1) else { die_of_sections() };
+    tls::set_shared_sections(sections);
+    // SeqCst pairs with the heavy fence: either a grace period counts this section, or the section
+    // sees what the updater unlinked. [R2]
+    OVERFLOW.fetch_add(1, Ordering::SeqCst);
+    // SeqCst, as above: for what this section reads. [R2]
+    fence(Ordering::SeqCst);
     entered
-}
-
-fn register() -> Option<*const u64> {
-    errno::preserve(|| registry::register(mode::new_readers_fence()))
 }
 
 /// If the count wrapped to 0, the next unlock would end all sections.

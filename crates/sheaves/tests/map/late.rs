@@ -9,9 +9,9 @@ use sheaves::map::RcuHashMap;
 use sheaves::rcu::read;
 
 /// No key.
-const NOBODY: u64 = u64::MAX;
+const NONE: u64 = u64::MAX;
 /// The key whose chain is being moved by a thread that waits.
-static HELD: AtomicU64 = AtomicU64::new(NOBODY);
+static HELD: AtomicU64 = AtomicU64::new(NONE);
 /// Chains of the table whose resize is delayed: keys of one chain are equal modulo this.
 const CHAINS: u64 = 8;
 
@@ -30,7 +30,7 @@ impl Hash for Key {
         BEFORE_WAIT.set(before.and_then(|count| count.checked_sub(1)));
         if before == Some(0) {
             HELD.store(self.0, Ordering::Release);
-            while HELD.load(Ordering::Acquire) != NOBODY {
+            while HELD.load(Ordering::Acquire) != NONE {
                 std::thread::yield_now();
             }
         }
@@ -80,7 +80,7 @@ fn table_that_is_resized_late_still_becomes_large_enough() {
         });
         let held = loop {
             match HELD.load(Ordering::Acquire) {
-                NOBODY => std::thread::yield_now(),
+                NONE => std::thread::yield_now(),
                 key => break key,
             }
         };
@@ -88,7 +88,7 @@ fn table_that_is_resized_late_still_becomes_large_enough() {
         insert_all(&map, others());
         let before = map.capacity();
         assert!(before < 1000, "the other thread has not moved its units: {before}");
-        HELD.store(NOBODY, Ordering::Release);
+        HELD.store(NONE, Ordering::Release);
         is_done.recv().expect("the other thread continues");
         // Replacing a value does not lengthen a chain.
         for _ in 0..20 {

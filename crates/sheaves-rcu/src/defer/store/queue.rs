@@ -26,7 +26,6 @@ use crate::grace::cookie::Cookie;
 
 /// Number of entries at the begin of a sealed sheaf that hold its state.
 pub const STATE_ENTRIES: usize = 3;
-
 /// Bits of an index in entry 2.
 const INDEX_BITS: u32 = 16;
 

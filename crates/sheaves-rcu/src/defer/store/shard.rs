@@ -27,7 +27,6 @@ pub(crate) const CAPACITY: usize = Sheaf::OBJECTS_MAX - SENTINEL;
 /// Entries that have this many bytes together are sealed, and their grace period is started.
 const SEAL_BYTES: usize = 1 << 20;
 const SHEAVES_SEARCHED: usize = 64;
-
 const _: () = assert!(CAPACITY == 124);
 
 /// Protected by a shard's lock.
@@ -61,14 +60,6 @@ pub(crate) struct Batch {
     pub(crate) is_due: bool,
 }
 
-/// What a push has done.
-#[derive(Debug)]
-pub(crate) struct Pushed {
-    /// The entry is the first one of the open sheaf.
-    pub(crate) is_first: bool,
-    pub(crate) sealed: Option<Batch>,
-}
-
 impl Shard {
     pub(crate) const fn new(start_after: usize) -> Shard {
         let (queue, heads) = (Queue::new(), Heads::new());
@@ -81,8 +72,9 @@ impl Shard {
         }
     }
 
-    /// Adds an entry to the open sheaf. `None` if memory for a sheaf is out.
-    pub(crate) fn push(&self, entry: usize, bytes: usize) -> Option<Pushed> {
+    /// Adds an entry to the open sheaf. Returns whether it is the first one there, and what was
+    /// sealed; `None` if memory for a sheaf is out.
+    pub(crate) fn push(&self, entry: usize, bytes: usize) -> Option<(bool, Option<Batch>)> {
         let mut waiting = self.waiting.lock();
         if !waiting.open.cursor().is_sheaf() {
             // This may need a system call, so it is not done under the lock.
@@ -103,7 +95,7 @@ impl Shard {
         waiting.bytes += bytes;
         self.add(1, bytes);
         let is_sealed = waiting.bytes >= SEAL_BYTES || next.is_full();
-        Some(Pushed { is_first, sealed: is_sealed.then(|| self.seal_open(&mut waiting)).flatten() })
+        Some((is_first, if is_sealed { self.seal_open(&mut waiting) } else { None }))
     }
 
     /// Defers an object by its claimed head, where memory is out.

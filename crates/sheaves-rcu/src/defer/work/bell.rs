@@ -20,7 +20,6 @@ pub(crate) const READY: u32 = 1;
 pub(crate) const FLUSH: u32 = 2;
 /// Other slots are to be swept, see [`super::sink::Sink::sweep`].
 pub(crate) const SWEEP: u32 = 4;
-
 const AWAKE: u32 = 0;
 pub(crate) const UNTIL_AGE: u32 = 1;
 pub(crate) const IDLE: u32 = 2;
@@ -50,15 +49,11 @@ pub(crate) fn wake_from(depth: u32) {
     }
 }
 
-/// The value for [`sleep`]: read before anything else is checked.
-pub(crate) fn read() -> u32 {
-    // SeqCst: see the module documentation. [B1]
-    BELL.load(Ordering::SeqCst)
-}
-
-pub(crate) fn take_requests() -> u32 {
-    // SeqCst: see the module documentation. [B1]
-    REQUESTS.swap(0, Ordering::SeqCst)
+/// The requests, which the caller fulfils; and before them the bell, for [`sleep`].
+pub(crate) fn take_requests() -> (u32, u32) {
+    // SeqCst, both: see the module documentation. [B1]
+    let bell = BELL.load(Ordering::SeqCst);
+    (bell, REQUESTS.swap(0, Ordering::SeqCst))
 }
 
 pub(crate) fn has_requests() -> bool {

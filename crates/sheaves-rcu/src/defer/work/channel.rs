@@ -86,7 +86,7 @@ impl Channel {
         if self.is_known.load(Ordering::Acquire) {
             return;
         }
-        let _registering = sink::REGISTERING.lock();
+        let _registering = sink::SINKS.lock();
         // Another thread may have added it, maybe one that is not in this child of a fork.
         if !all().any(|known| core::ptr::eq(known, self)) {
             // Relaxed, both: change under the lock.
@@ -100,12 +100,12 @@ impl Channel {
 
     /// With debug assertions: true, with a report, if the object is deferred already.
     pub(crate) fn is_twice(&self, pointer: *mut u8) -> bool {
-        let is_twice =
-            cfg!(debug_assertions) && self.shards.iter().any(|shard| shard.has(pointer.addr()));
+        let has = |shard: &Shard| shard.has(pointer.addr());
+        let is_twice = cfg!(debug_assertions) && self.shards.iter().any(has);
         if is_twice {
-            let name = self.name;
             report::report(format_args!(
-                "rcu: {pointer:p} of channel {name} is deferred twice: the second is ignored"
+                "rcu: {pointer:p} of channel {} is deferred twice: the second is ignored",
+                self.name
             ));
         }
         is_twice

@@ -32,10 +32,8 @@ use crate::reader::fences;
 
 /// The value of `SHEAVES_RCU_RECLAIMERS` for `slots`: callbacks run in worker threads.
 const SLOTS: u64 = 2;
-
 const STARTING: u32 = 1;
 const BEGUN: u32 = 2;
-
 /// The reclaimer ends after this time with nothing to do.
 const IDLE_MS: u64 = 2000;
 /// The time after a start that failed in which none is tried: a limit or a filter that the library
@@ -166,8 +164,7 @@ fn has_work() -> bool {
 fn work_until_idle() {
     let mut idle_since_ms = None;
     while !sandbox::is_entered() {
-        let bell = bell::read();
-        let requests = bell::take_requests();
+        let (bell, requests) = bell::take_requests();
         let mut has_done = request::answer() | keeper::tick_if_due();
         if requests & SWEEP != 0 {
             sink::sinks().for_each(|sink| sink.sweep());
@@ -265,7 +262,7 @@ fn shards() -> impl Iterator<Item = &'static Shard> {
 
 /// A fork does not wait for the driver, see `driver`.
 fn prepare() {
-    sink::REGISTERING.acquire();
+    sink::SINKS.acquire();
     shards().for_each(|shard| shard.waiting.acquire());
     SHEAVES.state.acquire();
 }
@@ -276,7 +273,7 @@ fn parent() {
     // SAFETY: as above.
     shards().for_each(|shard| unsafe { shard.waiting.release() });
     // SAFETY: as above.
-    unsafe { sink::REGISTERING.release() };
+    unsafe { sink::SINKS.release() };
 }
 
 fn child() {

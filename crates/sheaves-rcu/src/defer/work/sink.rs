@@ -1,6 +1,5 @@
 //! Sinks: the layers above, which store deferred memory themselves.
 
-use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use sheaves_sys::lock::Lock;
@@ -80,32 +79,17 @@ pub trait Sink: Sync {
     fn name(&self) -> &'static str;
 }
 
-/// The sinks; `COUNT` of them exist.
-struct Sinks([UnsafeCell<Option<&'static dyn Sink>>; SINKS_MAX]);
-
-// SAFETY: an entry is written once, under the lock, before the count makes it visible.
-unsafe impl Sync for Sinks {}
-
-static SINKS: Sinks = Sinks([const { UnsafeCell::new(None) }; SINKS_MAX]);
-static COUNT: AtomicUsize = AtomicUsize::new(0);
-/// Held while a sink or a channel is added.
-pub(crate) static REGISTERING: Lock<()> = Lock::new(());
+/// The sinks. The lock is held while a sink or a channel is added.
+pub(crate) static SINKS: Lock<[Option<&'static dyn Sink>; SINKS_MAX]> =
+    Lock::new([None; SINKS_MAX]);
 
 /// Adds a sink for good, unless one of its name is known; false if there are [`SINKS_MAX`] already.
 /// Several threads may call this at the same time. Takes a short lock.
 pub fn register(sink: &'static dyn Sink) -> bool {
-    let _registering = REGISTERING.lock();
-    if sinks().any(|known| known.name() == sink.name()) {
-        return true;
-    }
-    // Relaxed: changes under the lock.
-    let count = COUNT.load(Ordering::Relaxed);
-    let Some(entry) = SINKS.0.get(count) else { return false };
-    // SAFETY: no thread reads the entry before the count is raised, and this thread has the lock.
-    unsafe { *entry.get() = Some(sink) };
-    // Release pairs with the Acquire in `sinks`. [S1]
-    COUNT.store(count + 1, Ordering::Release);
-    true
+    let mut sinks = SINKS.lock();
+    let mut places = sinks.iter_mut();
+    let place = places.find(|place| place.is_none_or(|known| known.name() == sink.name()));
+    place.map(|place| place.get_or_insert(sink)).is_some()
 }
 
 /// Returns all unused memory of all layers at once: near a limit.
@@ -113,9 +97,8 @@ pub fn return_all(reach: Reach) {
     sinks().for_each(|sink| sink.return_all(reach));
 }
 
+/// The sinks that there are: without the lock.
 pub(crate) fn sinks() -> impl Iterator<Item = &'static dyn Sink> {
-    // Acquire pairs with the Release in `register`. [S1]
-    let count = COUNT.load(Ordering::Acquire);
-    // SAFETY: as for `Sinks`.
-    SINKS.0[..count].iter().filter_map(|entry| unsafe { *entry.get() })
+    let sinks = *SINKS.lock();
+    sinks.into_iter().flatten()
 }

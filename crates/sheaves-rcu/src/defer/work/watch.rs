@@ -12,14 +12,11 @@ use crate::grace::stall;
 
 /// How often a thread that waits for callbacks checks for a stalled one.
 pub(crate) const CHECK_NS: u64 = 100_000_000;
-
 /// The most workers: a shard of calls has one.
 pub(crate) const WORKERS_MAX: usize = 16;
-
 /// Indexes of the runners: the driver, and the first worker.
 pub(crate) const DRIVER: usize = 0;
 pub(crate) const WORKERS: usize = 1;
-
 /// In place of a time.
 const REPORTED: u64 = u64::MAX;
 
