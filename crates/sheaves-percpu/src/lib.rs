@@ -45,6 +45,7 @@ pub mod internal {
         Facts, Mode, SlotKind, cmp_store, current_slot, facts, load, mode, pop, pop_slow, push,
         push_slow, rows,
     };
+    pub use crate::memory::objects::{Observer, observe as observe_objects};
     pub use crate::sheaf::{Cursor, Sheaf, Taken};
     pub use crate::start::try_start;
     pub use crate::table::{ENTRY_0, TABLE, Table};
@@ -55,10 +56,6 @@ pub mod internal {
         #[cfg(any(test, feature = "counters"))]
         pub use crate::dynamic::Counters;
         pub use crate::dynamic::{Allocator, Backing, Config, PAGE_BYTES, bits};
-    }
-    /// What is told of per-CPU objects.
-    pub mod observer {
-        pub use crate::memory::objects::{Observer, observe};
     }
     /// Blocks of slots, and what is in them.
     pub mod slots {

@@ -125,9 +125,8 @@ impl<R: Fn()> PerCpuRef<R> {
         self.change::<1>() == Outcome::Done || self.try_get_slow(false)
     }
 
-    /// Takes a reference; false if the count has been killed.
-    ///
-    /// After [`PerCpuRef::kill`] has returned, this always fails.
+    /// Takes a reference; false if the count has been killed. After [`PerCpuRef::kill`] has
+    /// returned, this always fails.
     #[inline]
     #[must_use]
     pub fn try_get_live(&self) -> bool {
@@ -145,8 +144,7 @@ impl<R: Fn()> PerCpuRef<R> {
     /// Switches to counting in one atomic integer, and puts the first reference. False when it is
     /// killed already; `release` may not have been called yet.
     ///
-    /// Interrupts the CPUs that run this process once, as [`drain`](crate::slots::drain) does. May
-    /// sleep.
+    /// Interrupts the CPUs that run this process once. May sleep.
     ///
     /// # Errors
     /// See [`KillError`]. Then nothing changed.
@@ -160,8 +158,7 @@ impl<R: Fn()> PerCpuRef<R> {
         if mode.compare_exchange(ALIVE, KILLED, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return Ok(false);
         }
-        let counted = word.map_or(Some(0), slots::close);
-        let Some(counted) = counted else {
+        let Some(counted) = word.map_or(Some(0), slots::close) else {
             // Release pairs with the Acquire of guarded additions.
             mode.store(ALIVE, Ordering::Release);
             return Err(KillError::NoFence);

@@ -26,11 +26,11 @@
 //!
 //! | state | its cursor is | leaves by |
 //! |---|---|---|
-//! | in a slot | in the slot's word | [`crate::cmp_store`] -> owned; a drain -> taken, or owned |
+//! | in a slot | in the slot's word | `cmp_store` -> owned; a drain -> taken, or owned |
 //! | taken by a drain | in entry 0 | [`Taken::next`] -> owned |
-//! | owned by a thread | with the thread | [`crate::cmp_store`] -> in a slot |
+//! | owned by a thread | with the thread | `cmp_store` -> in a slot |
 //!
-//! Its owner may also put it into stacks and queues of its own. These use the link, and the entries
+//! Its owner may also put it into stacks and queues of its own, which use the link, and the entries
 //! between entry 0 and the sentinel.
 
 use core::ops::Range;
@@ -71,8 +71,6 @@ impl Sheaf {
     /// Largest number of objects in a sheaf.
     pub const OBJECTS_MAX: usize = Sheaf::ENTRIES - 1;
 
-    /// The sheaf at an address.
-    ///
     /// # Safety
     /// `address` is a multiple of [`Sheaf::BYTES`]. The memory there is used as a sheaf only. It is
     /// mapped and initialised (zeros suffice) while this value or a cursor of it is used.
@@ -142,8 +140,6 @@ impl Sheaf {
         self.cursor(sentinel)
     }
 
-    /// Some of its entries.
-    ///
     /// # Safety
     /// The caller owns the sheaf and makes no second reference to these entries.
     #[inline]
@@ -192,8 +188,6 @@ impl Cursor {
         self.0.addr()
     }
 
-    /// The cursor of the number that a word holds.
-    ///
     /// # Safety
     /// The number is from [`Cursor::bits`], or no method that reads what it points to is called.
     #[inline]

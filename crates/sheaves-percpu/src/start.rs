@@ -103,22 +103,16 @@ fn with_rseq() -> Option<(Facts, Access)> {
         None => crate::slots::register_own_area().then(own_area_offset)?,
     };
     let fence = membarrier::register_abort_sections();
-    let slot_kind = slot_kind(fence);
-    let slot_offset = match slot_kind {
-        SlotKind::MmCid => rseq::MM_CID_OFFSET,
-        _ => rseq::CPU_ID_OFFSET,
+    // Concurrency ids need a kernel that sets `mm_cid`, and a fence. Without a fence, a thread
+    // drains a slot by binding itself to it, which is possible only for CPUs.
+    let has_mm_cid = fence && rseq::feature_bytes() >= rseq::MM_CID_OFFSET + 4;
+    let (slot_kind, slot_offset) = if has_mm_cid && options::ENGINE.word() != "rseq-cpu" {
+        (SlotKind::MmCid, rseq::MM_CID_OFFSET)
+    } else {
+        (SlotKind::CpuId, rseq::CPU_ID_OFFSET)
     };
     let facts = Facts { mode: Mode::Rseq, slot_kind, slots: 0, fence };
     Some((facts, access_at(area, slot_offset)))
-}
-
-/// Concurrency ids need a kernel that sets `mm_cid`, and a fence. Without a fence, a thread drains
-/// a slot by binding itself to it, which is possible only for CPUs.
-#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
-fn slot_kind(fence: bool) -> SlotKind {
-    let has_mm_cid = fence && rseq::feature_bytes() >= rseq::MM_CID_OFFSET + 4;
-    let by_cpu = options::ENGINE.word() == "rseq-cpu";
-    if has_mm_cid && !by_cpu { SlotKind::MmCid } else { SlotKind::CpuId }
 }
 
 /// Offset of this project's own area from the thread pointer: the same in every thread.

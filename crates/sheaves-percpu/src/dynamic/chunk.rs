@@ -1,9 +1,11 @@
-//! One chunk: its bitmaps and hints, and how they change when an area is allocated or freed.
+//! One chunk: its bitmaps and hints, how space is found in it, and how they change when an area is
+//! allocated or freed. A search walks over the hints of pages, and reads the bitmap from the end of
+//! the walk on.
 
 use core::ops::Range;
 
 use crate::dynamic::bits;
-use crate::dynamic::config::Geometry;
+use crate::dynamic::config::{Geometry, Request};
 use crate::dynamic::counters::Work;
 use crate::dynamic::hints::{Hints, PAGE_BITS, PAGE_WORDS, Run};
 use crate::dynamic::refresh;
@@ -66,6 +68,66 @@ impl Chunk<'_> {
             // It is not an object, so it cannot be freed.
             bits::clear_range(self.bounds, head.start, head.end + 1);
         }
+    }
+
+    /// A free area for the request, in a chunk whose longest run is long enough.
+    #[inline]
+    pub(super) fn find(&self, request: Request) -> Option<Run> {
+        let from = self.walk(self.header.hints.resume(request.bits), request)?;
+        if request.bits > bits::ZERO_RUN_MAX {
+            return self.first_fit(from, from + request.bits + PAGE_BITS, request);
+        }
+        let (end, count) = (self.header.hints.bits, request.bits);
+        let place = bits::zero_run(self.allocated, from, end, count, request.align_mask)?;
+        let area = Run::new(place, count);
+        self.work.words_read(from, area.end);
+        Some(area)
+    }
+
+    /// Walks over the pages' hints from a bit on. Returns the bit where the search of the bitmap
+    /// begins: that of the space, or of a smaller hole before it.
+    #[inline]
+    fn walk(&self, from: u32, request: Request) -> Option<u32> {
+        // The free run at the end of the previous page, from its first aligned bit on.
+        let mut run = Run::EMPTY;
+        let first = (from / PAGE_BITS) as usize;
+        for (index, page) in self.pages.iter().enumerate().skip(first) {
+            let base = index as u32 * PAGE_BITS;
+            let resume = from.saturating_sub(base);
+            if resume == 0 {
+                if run.is_empty() {
+                    run = Run::new(base, 0);
+                }
+                run.end += page.left;
+                if run.bits() >= request.bits {
+                    return Some(run.start);
+                }
+                if page.is_free() {
+                    continue;
+                }
+            }
+            let fits = request.place_in(page.contig).is_some();
+            if fits && page.contig.start >= resume {
+                let alone = page.only_contig_fits(request.bits);
+                let begin = if alone { page.contig.start } else { page.resume(request.bits) };
+                return Some(base + begin.max(resume));
+            }
+            let end = base + PAGE_BITS;
+            let tail = PAGE_BITS - page.right;
+            let usable = page.right > 0 && tail >= resume;
+            let start = if usable { request.align_up(base + tail).min(end) } else { end };
+            run = Run { start, end };
+        }
+        None
+    }
+
+    /// The first area for the request between two bits, found in the bitmap alone.
+    pub(super) fn first_fit(&self, from: u32, end: u32, request: Request) -> Option<Run> {
+        let end = end.min(self.header.hints.bits);
+        let mut runs = bits::zero_runs(self.allocated, from, end);
+        let area = runs.find_map(|run| request.place_in(run));
+        self.work.words_read(from, area.map_or(end, |area| area.end));
+        area
     }
 
     /// Makes a free area an object. Returns by how much the number of empty pages falls.

@@ -12,8 +12,6 @@ pub const PAGE_BYTES: usize = 4096;
 pub const OBJECT_BYTES_MAX: usize = 32 << 10;
 /// The largest alignment of an object.
 pub const ALIGN_MAX: usize = PAGE_BYTES;
-/// The smallest unit: a smaller one could not hold the largest object.
-pub(crate) const UNIT_BYTES_MIN: usize = OBJECT_BYTES_MAX;
 /// The largest unit: its pages have one bit each in a word.
 pub(crate) const UNIT_BYTES_MAX: usize = 64 * PAGE_BYTES;
 
@@ -161,7 +159,8 @@ pub(super) struct Geometry {
 impl Geometry {
     pub(super) fn new(config: Config) -> Geometry {
         let Config { unit_bytes, chunks_max, head_bytes } = config;
-        let units = UNIT_BYTES_MIN..=UNIT_BYTES_MAX;
+        // A smaller unit could not hold the largest object.
+        let units = OBJECT_BYTES_MAX..=UNIT_BYTES_MAX;
         assert!(unit_bytes.is_power_of_two() && units.contains(&unit_bytes));
         assert!(chunks_max > 0 && chunks_max < u32::MAX as usize);
         let bytes = chunks_max.checked_mul(unit_bytes);

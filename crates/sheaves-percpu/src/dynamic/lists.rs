@@ -71,26 +71,8 @@ impl Lists {
         self.ends[list as usize].head
     }
 
-    /// Adds a chunk that is in no list to the head or the tail of one.
-    pub(super) fn add(&mut self, records: &mut Records, chunk: u32, list: u32, at_head: bool) {
-        let ends = &mut self.ends[list as usize];
-        let (next, previous) = if at_head { (ends.head, NONE) } else { (NONE, ends.tail) };
-        match previous {
-            NONE => ends.head = chunk,
-            _ => records.header_mut(previous).next = chunk,
-        }
-        match next {
-            NONE => ends.tail = chunk,
-            _ => records.header_mut(next).previous = chunk,
-        }
-        self.occupied |= 1 << list;
-        let header = records.header_mut(chunk);
-        (header.next, header.previous, header.list) = (next, previous, list);
-    }
-
-    pub(super) fn remove(&mut self, records: &mut Records, chunk: u32) {
-        let header = records.header(chunk);
-        let (next, previous, list) = (header.next, header.previous, header.list);
+    /// Makes two chunks of a list neighbours; [`NONE`] stands for its end.
+    fn join(&mut self, records: &mut Records, list: u32, previous: u32, next: u32) {
         let ends = &mut self.ends[list as usize];
         match previous {
             NONE => ends.head = next,
@@ -100,7 +82,23 @@ impl Lists {
             NONE => ends.tail = previous,
             _ => records.header_mut(next).previous = previous,
         }
-        if ends.head == NONE {
+    }
+
+    /// Adds a chunk that is in no list to the head or the tail of one.
+    pub(super) fn add(&mut self, records: &mut Records, chunk: u32, list: u32, at_head: bool) {
+        let ends = self.ends[list as usize];
+        let (previous, next) = if at_head { (NONE, ends.head) } else { (ends.tail, NONE) };
+        self.join(records, list, previous, chunk);
+        self.join(records, list, chunk, next);
+        self.occupied |= 1 << list;
+        records.header_mut(chunk).list = list;
+    }
+
+    pub(super) fn remove(&mut self, records: &mut Records, chunk: u32) {
+        let header = records.header(chunk);
+        let (previous, next, list) = (header.previous, header.next, header.list);
+        self.join(records, list, previous, next);
+        if self.head(list) == NONE {
             self.occupied &= !(1 << list);
         }
     }

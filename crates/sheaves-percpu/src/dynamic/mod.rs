@@ -29,7 +29,6 @@
 
 mod allocator;
 mod backing;
-mod balance;
 mod batch;
 pub mod bits;
 mod chunk;
@@ -44,7 +43,6 @@ mod hints;
 mod lists;
 mod records;
 mod refresh;
-mod search;
 #[cfg(test)]
 #[path = "../../tests/dynamic/mod.rs"]
 mod tests;

@@ -102,7 +102,7 @@ fn install(word: Word, cursor: Cursor) -> bool {
 /// Puts an owned sheaf back into the pool, where all sheaves of the caches are from.
 fn put(sheaf: Sheaf) {
     // SAFETY: the caller owns the sheaf, and gives it up.
-    unsafe { MEMORY.lock().sheaves.put(sheaf) };
+    unsafe { MEMORY.lock().put_sheaf(sheaf) };
 }
 
 /// Puts an object, of this class and zero in every row, into the current slot's sheaf; a full sheaf
@@ -121,7 +121,7 @@ pub(super) fn free_slow(class: Class, offset: usize) {
         }
         let cursor = load(word);
         if cursor == Cursor::VACANT {
-            let Some(sheaf) = MEMORY.lock().sheaves.take() else { break };
+            let Some(sheaf) = MEMORY.lock().take_sheaf() else { break };
             // SAFETY: this call owns the sheaf, which is empty.
             if install(word, unsafe { sheaf.cursor(0).push(offset) }) {
                 return;

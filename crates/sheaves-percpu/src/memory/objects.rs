@@ -42,8 +42,7 @@ pub(crate) unsafe fn free(offset: usize, shape: Shape) {
     unsafe { zero(offset, shape.size) };
     match Class::of(shape) {
         Some(class) => {
-            // SAFETY: the object is zero, of this class, and owned by the caller, which gives it
-            // up.
+            // SAFETY: the object is zero and of this class, and the caller gives it up.
             if !unsafe { caches::push(class, offset) } {
                 caches::free_slow(class, offset);
             }
@@ -59,20 +58,15 @@ pub(crate) unsafe fn free(offset: usize, shape: Shape) {
 /// rounded up to 4.
 #[inline]
 unsafe fn zero(offset: usize, bytes: usize) {
-    // SAFETY: the same contract; the row is open.
-    rows::written().for_each(|row| unsafe { zero_in_row(rows::row(row) + offset, bytes) });
-}
-
-/// # Safety
-/// As [`zero`], for one row.
-#[inline]
-unsafe fn zero_in_row(address: usize, bytes: usize) {
-    if (address | bytes).is_multiple_of(8) {
-        // SAFETY: the same contract.
-        unsafe { zero_units::<u64>(address, bytes / 8) };
-    } else {
-        // SAFETY: the same contract.
-        unsafe { zero_units::<u32>(address, bytes.div_ceil(4)) };
+    for row in rows::written() {
+        let address = rows::row(row) + offset;
+        if (address | bytes).is_multiple_of(8) {
+            // SAFETY: the same contract; the row is open.
+            unsafe { zero_units::<u64>(address, bytes / 8) };
+        } else {
+            // SAFETY: as above.
+            unsafe { zero_units::<u32>(address, bytes.div_ceil(4)) };
+        }
     }
 }
 

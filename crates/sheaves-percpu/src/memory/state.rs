@@ -21,11 +21,15 @@ const MAP_BYTES: usize = 64 * Sheaf::BYTES;
 
 pub(crate) struct State {
     pub(super) allocator: Option<Allocator<Rows>>,
-    pub(super) sheaves: Pool,
+    /// The sheaves that are in no slot and were in use before.
+    sheaves: Taken,
+    /// Addresses of the sheaves that were never used.
+    fresh: Range<usize>,
 }
 
 /// The memory lock. Taken before the slots lock.
-pub(crate) static MEMORY: Lock<State> = Lock::new(State { allocator: None, sheaves: Pool::new() });
+pub(crate) static MEMORY: Lock<State> =
+    Lock::new(State { allocator: None, sheaves: Taken::new(), fresh: 0..0 });
 
 /// True once the words of the caches are prepared in every block, present and future.
 static IS_OPEN: AtomicBool = AtomicBool::new(false);
@@ -37,10 +41,19 @@ pub(super) fn is_open() -> bool {
 }
 
 impl State {
-    /// Creates the allocator, once: opens the shared row and prepares the words of the caches.
+    /// Creates the allocator of the rows, behind the blocks, once: opens the shared row and
+    /// prepares the words of the caches. After the engine's start.
     fn start(&mut self) -> Result<&mut Allocator<Rows>, Error> {
         if self.allocator.is_none() {
-            self.allocator = Some(make()?);
+            let chunks_max = rows::row_bytes() / UNIT_BYTES;
+            let config = Config { unit_bytes: UNIT_BYTES, chunks_max, head_bytes: BLOCK_BYTES };
+            // A limit on the address space can leave the rows without room for a chunk.
+            let is_open = BLOCK_BYTES < chunks_max * UNIT_BYTES && {
+                let _slots = slots::SLOTS.lock();
+                rows::open(rows::shared())
+            };
+            let made = if is_open { Allocator::new(Rows, config) } else { None };
+            self.allocator = Some(made.ok_or(Error::NoMemory)?);
             slots::prepare(Region::OWN, CLASSES);
             // Release pairs with the Acquire in `is_open`.
             IS_OPEN.store(true, Ordering::Release);
@@ -53,7 +66,7 @@ impl State {
         tsan::unseen(|| self.start()?.alloc_many(shape.size, shape.align, offsets))
     }
 
-    /// Returns objects, which are zero in every row, to the allocator. Sorts the list.
+    /// Flushes objects, which are zero in every row, to the allocator. Sorts the list.
     pub(super) fn free(&mut self, offsets: &mut [usize]) {
         let Some(allocator) = &mut self.allocator else { return };
         tsan::unseen(|| offsets.sort_unstable());
@@ -65,44 +78,10 @@ impl State {
             allocator.balance();
         }
     }
-}
-
-/// Creates the allocator of the rows, behind the blocks. Under the memory lock, after the
-/// engine's start.
-fn make() -> Result<Allocator<Rows>, Error> {
-    let config = Config {
-        unit_bytes: UNIT_BYTES,
-        chunks_max: rows::row_bytes() / UNIT_BYTES,
-        head_bytes: BLOCK_BYTES,
-    };
-    // A limit on the address space can leave the rows without room for a chunk.
-    let is_open = BLOCK_BYTES < config.chunks_max * UNIT_BYTES && {
-        let _slots = slots::SLOTS.lock();
-        rows::open(rows::shared())
-    };
-    if !is_open {
-        return Err(Error::NoMemory);
-    }
-    Allocator::new(Rows, config).ok_or(Error::NoMemory)
-}
-
-/// The sheaves that are in no slot.
-#[derive(Debug)]
-pub(crate) struct Pool {
-    /// The free sheaves that were in use before.
-    free: Taken,
-    /// Addresses of the sheaves that were never used.
-    fresh: Range<usize>,
-}
-
-impl Pool {
-    pub(super) const fn new() -> Pool {
-        Pool { free: Taken::new(), fresh: 0..0 }
-    }
 
     /// A sheaf for the caller, with room for [`Sheaf::OBJECTS_MAX`]; `None` when memory is out.
-    pub(super) fn take(&mut self) -> Option<Sheaf> {
-        if let Some((_, cursor)) = self.free.next() {
+    pub(super) fn take_sheaf(&mut self) -> Option<Sheaf> {
+        if let Some((_, cursor)) = self.sheaves.next() {
             return Some(cursor.sheaf());
         }
         if self.fresh.is_empty() {
@@ -118,10 +97,10 @@ impl Pool {
     }
 
     /// # Safety
-    /// The caller owns the sheaf, which is from [`Pool::take`], and gives it up.
-    pub(super) unsafe fn put(&mut self, sheaf: Sheaf) {
+    /// The caller owns the sheaf, which is from [`State::take_sheaf`], and gives it up.
+    pub(super) unsafe fn put_sheaf(&mut self, sheaf: Sheaf) {
         // SAFETY: the same contract.
-        unsafe { self.free.add(0, sheaf.cursor(0)) };
+        unsafe { self.sheaves.add(0, sheaf.cursor(0)) };
     }
 }
 

@@ -47,7 +47,7 @@ pub struct SlotCell<W> {
 }
 
 impl<W: CellValue> SlotCell<W> {
-    /// Creates a cell, for the initial value in [`PerCpu::with`](crate::PerCpu::with).
+    /// For the initial value in [`PerCpu::with`](crate::PerCpu::with).
     #[must_use]
     pub fn new(value: W) -> SlotCell<W> {
         SlotCell { word: AtomicUsize::new(value.into_word()), value: PhantomData }
@@ -211,8 +211,7 @@ impl<'a, W: CellValue> CellRef<'a, W> {
     /// The sum over all slots, wrapping.
     ///
     /// The result contains every addition that happened before the call. A concurrent addition may
-    /// be missing, so a thread that moves between slots may have one of its additions counted and
-    /// an earlier one not.
+    /// be missing, while a later one by the same thread, on another slot, is contained.
     #[must_use]
     pub fn sum(self) -> W {
         // Relaxed: see above; an integer that publishes no other memory.

@@ -124,8 +124,8 @@ impl<T> PerCpu<T> {
         PerCpu { offset: number, values: PhantomData }
     }
 
-    /// The value of the current slot. The thread may move to another slot at any time, so the value
-    /// is local most of the time, but not private.
+    /// The value of the current slot. The thread may move to another slot at any time, so it is
+    /// local most of the time, but not private.
     #[inline]
     #[must_use]
     pub fn get(&self) -> &T

@@ -1,8 +1,8 @@
 //! Large blocks, which `sheaves-heap` samples, and per-CPU objects: one is a sample if one of its
 //! bytes is; of a per-CPU object, in any slot that is in use.
 
-use sheaves_percpu::internal::observer::{self, Observer};
 use sheaves_percpu::internal::slots::slots_used;
+use sheaves_percpu::internal::{Observer, observe_objects};
 use sheaves_sys::stack::Frame;
 
 use super::sites::{Kind, Source};
@@ -55,7 +55,7 @@ static OBSERVER: Observer =
 
 /// From now on per-CPU objects can be samples, while profiling is on.
 pub(crate) fn observe_percpu() {
-    observer::observe(&OBSERVER);
+    observe_objects(&OBSERVER);
 }
 
 extern "C" fn note_percpu_alloc(address: usize, bytes: usize, stack: usize, frame: usize) {
