@@ -102,7 +102,7 @@ sheaves_sys::run_when_loaded!(first_realloc());
 fn first_realloc() -> Realloc {
     REALLOC.get().unwrap_or_else(|| {
         // SAFETY: null, or a function of that name.
-        let found = unsafe { function::at(object::first_symbol(c"realloc")) };
+        let found = unsafe { function::at::<Realloc>(object::first_symbol(c"realloc")) };
         let first = found.unwrap_or(realloc);
         REALLOC.set(Some(first));
         first

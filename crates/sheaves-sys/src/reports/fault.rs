@@ -180,10 +180,12 @@ unsafe fn pass_on(
                 // Relaxed: for the next signal.
                 action.handler.store(libc::SIG_DFL, Ordering::Relaxed);
             }
+            let handler = with_exposed_provenance(handler);
             // SAFETY: the program has installed it as a handler; with `SA_SIGINFO` it has three
             // parameters, and otherwise it ignores the second and the third one.
-            let handler = unsafe { function::at::<WithInfo>(with_exposed_provenance(handler)) };
-            handler.map(|handler| handler(signal, info, context));
+            if let Some(handler) = unsafe { function::at::<WithInfo>(handler) } {
+                handler(signal, info, context);
+            }
         }
     }
 }
