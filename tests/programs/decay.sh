@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Memory that is freed goes back to the system without a call: by the keeper in a process with more
+# Memory that is freed goes back to the kernel without a call: by the keeper in a process with more
 # threads, by the frees themselves in a process with one, which stays without a second one.
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh"

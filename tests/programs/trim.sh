@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# After a burst of 1 GiB that is freed, malloc_trim(0) gives the memory back to the system.
+# After a burst of 1 GiB that is freed, malloc_trim(0) gives the memory back to the kernel.
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh"
 

@@ -23,7 +23,7 @@ use crate::repo;
 const CARGO_C: &str = "0.10.24+cargo-0.98.0";
 /// Where files are before they are installed.
 const STAGE: &str = "target/install";
-/// The folder of cargo-c, unless it is installed in the system.
+/// The folder of cargo-c, unless it is installed for all.
 const TOOLS: &str = "target/tools";
 /// Completion scripts, by shell.
 const COMPLETIONS: [(&str, &str); 3] = [
@@ -83,7 +83,7 @@ pub fn run(root: &Path, place: &Place) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Has `install` fill a folder in place of `/`, or of the destination, and moves all to there.
+/// Installs into a folder in place of `/`, or of the destination, and moves all to there.
 fn staged(
     root: &Path,
     place: &Place,

@@ -471,7 +471,7 @@ bool sheaves_release_to(size_t bytes);
 
 // Sets a limit in bytes, at least 1 MiB, on the memory of the heap; 0 removes it. Replaces
 // SHEAVES_LIMIT. No allocation fails because of it: near the limit unused memory goes back to the
-// system at once, and the first time one line on standard error says so.
+// kernel at once, and the first time one line on standard error says so.
 SHEAVES_API
 void sheaves_set_limit(size_t bytes);
 

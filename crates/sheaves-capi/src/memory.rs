@@ -95,7 +95,7 @@ pub extern "C" fn sheaves_release_to(bytes: usize) -> bool {
 
 /// Sets a limit in bytes, at least 1 MiB, on the memory of the heap; 0 removes it. Replaces
 /// SHEAVES_LIMIT. No allocation fails because of it: near the limit unused memory goes back to the
-/// system at once, and the first time one line on standard error says so.
+/// kernel at once, and the first time one line on standard error says so.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_set_limit(bytes: usize) {
     heap::set_limit((bytes != 0).then_some(bytes));

@@ -1,7 +1,7 @@
 //! The command `sheaves`: runs programs on Sheaves, examines the machine, runs the benchmarks.
 //!
 //! Start reading at [`command_line`], which defines every option; each subcommand is one module.
-//! But for `run/inherited.rs`, nothing here needs unsafe code: facts about the system come from
+//! But for `run/inherited.rs`, nothing here needs unsafe code: facts about the machine come from
 //! `/proc`, from ELF files, from the greeting that the preload object sends (module [`hello`]), and
 //! from the answers of running processes (module [`ask`]).
 #![deny(unsafe_code)]

@@ -61,7 +61,7 @@ pub(crate) fn open_fast_path() {
     TABLE.fast_bytes_end.store(bytes_max + 1, Ordering::Release);
 }
 
-/// Has `malloc` use the words and the classes of a hardened process. Before the fast path is open.
+/// Switches `malloc` to the words and classes of a hardened process. Before the fast path is open.
 pub(crate) fn harden() {
     for (quanta, word) in WORDS.iter().enumerate() {
         let class = match quanta {

@@ -67,7 +67,7 @@ impl Srcu {
     /// When per-CPU memory is out, see [`Error`].
     ///
     /// # Panics
-    /// If the system refuses membarrier.
+    /// If the kernel refuses membarrier.
     pub fn new() -> Result<Srcu, Error> {
         assert!(membarrier::register_fence(), "membarrier is unavailable");
         let (counts, flipped) = (PerCpu::zeroed()?, AtomicBool::new(false));
@@ -88,7 +88,7 @@ impl Srcu {
     /// Waits for the sections at the current index, which may be **too early**.
     ///
     /// # Panics
-    /// If the system refuses membarrier.
+    /// If the kernel refuses membarrier.
     pub fn synchronize(&self) {
         let _leader = self.leader.lock().unwrap_or_else(PoisonError::into_inner);
         // Relaxed: under the lock; readers may take an old index.

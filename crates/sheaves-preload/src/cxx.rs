@@ -67,8 +67,8 @@ fn delete_sized() -> DeleteSized {
     unsafe { core::mem::transmute::<*mut c_void, DeleteSized>(operator) }
 }
 
-/// Has `delete` check sizes, unless the program has a `delete` of its own. Called when the object
-/// is loaded.
+/// Switches on the check of sizes in `delete`, unless the program has a `delete` of its own. Called
+/// when the object is loaded.
 pub(crate) fn check_sizes() {
     let here = (&raw const ANSWER).cast();
     if object::is_same_object(DELETE.operator() as *const c_void, here) {

@@ -30,7 +30,7 @@ pub struct Options {
     pub zero: bool,
     /// Like `SLAB_TYPESAFE_BY_RCU` in the kernel: the cache is *type-stable*. A freed object may be
     /// allocated again at once. But while a reader ([`sheaves_rcu::read`]) may have its address,
-    /// its slab goes neither to another cache nor to the system. Readers that have found an object
+    /// its slab goes neither to another cache nor to the kernel. Readers that have found an object
     /// must check that it is still the one they looked for.
     pub typesafe_by_rcu: bool,
     /// Every call is checked at once, which is slow, and the cache is as in a hardened process.

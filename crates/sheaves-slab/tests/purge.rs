@@ -1,4 +1,4 @@
-//! Free memory returns to the system by itself, with the first free of a slab after that is due.
+//! Free memory returns to the kernel by itself, with the first free of a slab after that is due.
 //!
 //! A process of its own: it checks the memory of the whole heap.
 

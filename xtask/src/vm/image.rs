@@ -13,7 +13,7 @@ use super::options::PLACE;
 use crate::arch::Arch;
 use crate::repo;
 
-/// What the kernel starts: prepares the system, runs the command, and turns the machine off.
+/// What the kernel starts: prepares the machine, runs the command, and turns the machine off.
 fn init() -> String {
     format!(
         "#!/bin/busybox sh

@@ -21,7 +21,7 @@ use xtask::repo::TextFile;
 
 /// Source of a library crate, to which the strict rules apply.
 const LIBRARY: &str = "crates/sheaves-slab/src/depot.rs";
-/// Source of a tool, which may use the system.
+/// Source of a tool, which may enter the kernel.
 const TOOL: &str = "crates/sheaves-bench/src/table.rs";
 
 fn file(path: &str, text: &str) -> TextFile {

@@ -34,12 +34,20 @@ fn threads_are_named_in_comments_of_code() {
     assert_eq!(refused("xtask/src/a.rs", "// Who waits is woken.\n"), [(1, "who")]);
     assert_eq!(refused("xtask/src/a.rs", "// The whole, by `who`.\n"), []);
     assert_eq!(refused("docs/a.md", "For programs, and for people who write them.\n"), []);
+    assert_eq!(refused("docs/a.md", "The thread who waits, and people who wait.\n"), [(1, "who")]);
+}
+
+#[test]
+fn the_kernel_is_not_the_system() {
+    let text = "// Asks the system.\n// The system's allocator, by the system call.\n";
+    assert_eq!(refused("xtask/src/a.rs", text), [(1, "the system")]);
+    assert_eq!(refused("docs/a.md", "Prepares the system.\n"), []);
 }
 
 #[test]
 fn documentation_begins_with_what_it_is_about() {
     for (text, words) in [
-        ("/// Has the page made.\nfn f() {}\n", "Has the "),
+        ("/// Has pages made.\nfn f() {}\n", "Has "),
         ("//! As many as there are.\n", "As many "),
         ("    /// So long as it lives.\n    fn f() {}\n", "So long"),
     ] {
@@ -47,5 +55,8 @@ fn documentation_begins_with_what_it_is_about() {
     }
     let text = "// Has the page.\n/// It\n/// has the page, as many as there are.\nfn f() {}\n";
     assert_eq!(refused("xtask/src/a.rs", text), []);
-    assert_eq!(refused("docs/a.md", "As many as there are.\n"), []);
+    for text in ["As many as there are.\n", "- As many as two.\n", "| As many as |\n"] {
+        assert_eq!(refused("docs/a.md", text), [(1, "As many ")]);
+    }
+    assert_eq!(refused("docs/a.md", "It has as many as there are.\n"), []);
 }

@@ -22,7 +22,7 @@ pub(crate) enum Wrong {
     Misaligned { address: usize, align: usize },
     /// The usable size is below the size.
     TooSmall { address: usize, usable: usize, size: usize },
-    /// Null, though the system has enough memory.
+    /// Null, though the kernel has enough memory.
     Refused(Op),
     /// Objects are out after everything was freed.
     Left { objects: usize },

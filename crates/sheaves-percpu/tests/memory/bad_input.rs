@@ -64,7 +64,7 @@ fn freed_twice() {
     }
 }
 
-/// Even if the memory of all of them, and of their marks, was returned to the system.
+/// Even if the memory of all of them, and of their marks, was returned to the kernel.
 #[test]
 fn freed_twice_after_all_is_given_back() {
     if !is_apart("bad_input::freed_twice_after_all_is_given_back") {

@@ -229,7 +229,7 @@ fn failed_starts_leave_nothing() {
     give(handle);
 }
 
-/// The system refuses memory for a while, even for rows of new slots. No unit is lost, and slots
+/// The kernel refuses memory for a while, even for rows of new slots. No unit is lost, and slots
 /// work as soon as there is memory again.
 #[test]
 fn memory_refused() {

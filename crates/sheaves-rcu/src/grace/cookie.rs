@@ -151,7 +151,7 @@ impl Cookie {
         }
     }
 
-    /// Has [`Cookie::poll`] advance the grace period.
+    /// From now on [`Cookie::poll`] advances the grace period.
     pub(crate) fn request(self, urgency: Urgency) {
         self.refuse_future();
         // Relaxed: a hint; nothing is published through it.

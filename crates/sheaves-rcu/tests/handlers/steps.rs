@@ -25,7 +25,7 @@ static LEFT: AtomicUsize = AtomicUsize::new(0);
 static WAS_CALLED: AtomicBool = AtomicBool::new(false);
 static IS_BLOCKED: AtomicBool = AtomicBool::new(false);
 
-/// Has `handler` called once, after the calling thread has executed `after` instructions from the
+/// Calls `handler` once, after the calling thread has executed `after` instructions from the
 /// next [`begin`] on, unless [`end`] comes before.
 pub(crate) fn prepare(handler: fn(), after: usize) {
     HANDLER.store(handler as *mut (), Ordering::Relaxed);

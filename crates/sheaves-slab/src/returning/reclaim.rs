@@ -1,4 +1,4 @@
-//! Emptying and destroying caches: from slots and depot to slabs, from slabs to the system.
+//! Emptying and destroying caches: from slots and depot to slabs, from slabs to the kernel.
 
 use sheaves_rcu::Cookie;
 use sheaves_sys::membarrier::Reach;

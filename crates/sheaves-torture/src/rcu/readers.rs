@@ -208,7 +208,7 @@ pub(super) fn make_threads(makers: u64) {
     }
 }
 
-/// Starts a thread for one section, or for a few; `None` if the system has no more threads.
+/// Starts a thread for one section, or for a few; `None` if the kernel has no more threads.
 fn short_thread() -> Option<std::thread::JoinHandle<()>> {
     let reads = || {
         let mut random = Random::new();

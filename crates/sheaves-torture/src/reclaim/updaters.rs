@@ -85,7 +85,7 @@ pub(super) fn make_threads() {
     }
 }
 
-/// None if the system has no more threads.
+/// None if the kernel has no more threads.
 fn short_thread() -> Option<JoinHandle<()>> {
     let body = || {
         let (mut random, mut batch) = (Random::new(), Batch::new(None));

@@ -1,4 +1,4 @@
-//! Memory that fails: the system gives none, and some of the library's requests fail.
+//! Memory that fails: the kernel gives none, and some of the library's requests fail.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -28,7 +28,7 @@ pub(crate) trait Allocator: Send + Sync + 'static {
         core::ptr::null_mut()
     }
 
-    /// Gives free memory back to the system; false where there is no call for that.
+    /// Gives free memory back to the kernel; false where there is no call for that.
     fn trim(&self) -> bool {
         false
     }

@@ -101,7 +101,7 @@ fn allocate(cache: &Cache) -> NonNull<u8> {
     cache.alloc().unwrap_or_else(|| out_of_memory())
 }
 
-/// Gives memory that is free back to the system, whichever contender had it.
+/// Gives memory that is free back to the kernel, whichever contender had it.
 pub(super) fn trim() {
     // How much it was is of no interest. Of all caches: slabs that one cache gives up would be kept
     // for others otherwise.

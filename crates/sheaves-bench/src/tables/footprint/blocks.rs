@@ -12,8 +12,8 @@ const PAGE_BYTES: usize = 4096;
 
 pub(super) struct Blocks<A: Allocator> {
     allocator: Arc<A>,
-    /// Has room for all blocks from the start, in memory that was written to, so that it is no part
-    /// of what memory grows by. It is large enough to be a mapping of its own.
+    /// With room for all blocks from the start, in memory that was written to, so that it is no
+    /// part of what memory grows by. It is large enough to be a mapping of its own.
     live: Vec<(*mut u8, usize)>,
     /// The sum of the sizes.
     bytes: usize,

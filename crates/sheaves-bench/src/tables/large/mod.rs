@@ -1,4 +1,4 @@
-//! `large`: blocks of 32 KiB to 64 MiB, which allocators get from the system or keep.
+//! `large`: blocks of 32 KiB to 64 MiB, which allocators get from the kernel or keep.
 //!
 //! | row | what is timed, each for one block |
 //! |---|---|
