@@ -61,11 +61,6 @@ pub(crate) fn is_in_use(address: usize) -> bool {
     Granule::of(address).is_some_and(|granule| granule.owner() != 0) || huge::contains(address)
 }
 
-/// True when an address is in a block of size 0 of a hardened process.
-pub(crate) fn is_zero_sized(address: usize) -> bool {
-    look_up(address) == Some(Block::Object { class: classes::ZERO })
-}
-
 /// True in a hardened process when an address is in an object that was freed.
 pub(crate) fn is_freed(address: usize) -> bool {
     mode::is_hardened() && by_id::is_freed(address)

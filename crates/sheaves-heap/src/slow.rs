@@ -173,5 +173,5 @@ pub(crate) fn usable(address: usize) -> usize {
 
 /// True in debug mode, except for blocks of size 0.
 fn has_zones(address: usize) -> bool {
-    is_debug() && !block::is_zero_sized(address)
+    is_debug() && block::look_up(address) != Some(Block::Object { class: classes::ZERO })
 }

@@ -3,8 +3,7 @@
 use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use sheaves_slab::internal::by_id;
-use sheaves_slab::internal::{CacheId, mode};
+use sheaves_slab::internal::{by_id, mode};
 use sheaves_slab::raw::CacheError;
 use sheaves_sys::{announce_when_loaded, fork, lock::Lock, report::Line};
 
@@ -49,9 +48,15 @@ pub(crate) fn make(class: usize) -> bool {
 #[cold]
 fn make_slow(class: usize) -> bool {
     let _making = MAKING.lock();
-    let result = match class {
-        ZERO => by_id::create_unreadable_class(class, "malloc-0"),
-        _ => create(class),
+    let result = if class == ZERO {
+        by_id::create_unreadable_class(class, "malloc-0")
+    } else {
+        let (size, align) = (SIZES[class] as usize, classes::align_of_class(class));
+        let mut name = Line::new();
+        let aligned = if align > QUANTUM_BYTES { "-aligned" } else { "" };
+        let _ = write!(name, "malloc-{size}{aligned}");
+        let name = core::str::from_utf8(name.as_bytes()).unwrap_or("malloc");
+        by_id::create_class(class, name, size, align)
     };
     match result {
         // Another thread made it, perhaps one that is not in this child of a fork.
@@ -61,15 +66,6 @@ fn make_slow(class: usize) -> bool {
     // Release pairs with the Acquire in `make`.
     MADE[class / 64].fetch_or(1 << (class % 64), Ordering::Release);
     true
-}
-
-fn create(class: usize) -> Result<CacheId, CacheError> {
-    let (size, align) = (SIZES[class] as usize, classes::align_of_class(class));
-    let mut name = Line::new();
-    let aligned = if align > QUANTUM_BYTES { "-aligned" } else { "" };
-    let _ = write!(name, "malloc-{size}{aligned}");
-    let name = core::str::from_utf8(name.as_bytes()).unwrap_or("malloc");
-    by_id::create_class(class, name, size, align)
 }
 
 static HANDLERS: fork::Handlers =

@@ -153,45 +153,37 @@ impl<T> Bucket<T> {
     /// Takes the lock of the chain. `None` if the entries have moved.
     #[inline]
     pub(super) fn lock(&self) -> Option<Held<'_, T>> {
-        // Relaxed: the exchange orders, and the lock's holder checks `MOVED` again.
-        let word = self.word.load(Ordering::Relaxed);
-        if word & (LOCKED | MOVED) == 0 && self.try_take(word) {
-            return Some(Held { first: self, word });
-        }
-        self.lock_slow()
-    }
-
-    #[inline(always)]
-    fn try_take(&self, word: u64) -> bool {
-        // Acquire pairs with the Release in `Held::drop`. Relaxed on failure: nothing is read. [M1]
-        let taken = word | LOCKED;
-        self.word.compare_exchange(word, taken, Ordering::Acquire, Ordering::Relaxed).is_ok()
-    }
-
-    #[cold]
-    fn lock_slow(&self) -> Option<Held<'_, T>> {
         let mut spins = 0;
         loop {
-            // Relaxed, here and below: as in `lock`.
+            // Relaxed: the exchange orders, and compares with this value.
             let word = self.word.load(Ordering::Relaxed);
-            if word & MOVED != 0 {
-                return None;
-            }
-            if word & LOCKED == 0 {
-                if self.try_take(word) {
+            if word & (LOCKED | MOVED) == 0 {
+                // Acquire pairs with the Release in `Held::drop`. Relaxed on failure: nothing is
+                // read. [M1]
+                let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
+                if self.word.compare_exchange(word, word | LOCKED, acquire, relaxed).is_ok() {
                     return Some(Held { first: self, word });
                 }
-            } else if spins < SPINS {
-                spins += 1;
-                core::hint::spin_loop();
+            } else if word & MOVED != 0 {
+                return None;
             } else {
-                let (waiting, relaxed) = (word | WAITERS, Ordering::Relaxed);
-                if word == waiting
-                    || self.word.compare_exchange(word, waiting, relaxed, relaxed).is_ok()
-                {
-                    futex::wait(self.half(), (waiting >> 32) as u32);
-                }
+                self.wait(word, &mut spins);
             }
+        }
+    }
+
+    /// Waits a little for a lock that is held, as `word` says.
+    #[cold]
+    fn wait(&self, word: u64, spins: &mut u32) {
+        if *spins < SPINS {
+            *spins += 1;
+            core::hint::spin_loop();
+            return;
+        }
+        // Relaxed, both: the flag orders nothing, and the futex compares.
+        let (waiting, relaxed) = (word | WAITERS, Ordering::Relaxed);
+        if word == waiting || self.word.compare_exchange(word, waiting, relaxed, relaxed).is_ok() {
+            futex::wait(self.half(), (waiting >> 32) as u32);
         }
     }
 

@@ -180,7 +180,9 @@ impl<K, V, S> RcuHashMap<K, V, S> {
     pub fn with_capacity_and_hasher(capacity: usize, hasher: S) -> RcuHashMap<K, V, S> {
         let mut map = RcuHashMap::with_hasher(hasher);
         if capacity > 0 {
-            map.buckets_min = Table::<Entry<K, V>>::buckets_for(capacity);
+            let buckets = capacity.div_ceil(table::ENTRIES_MAX).max(table::BUCKETS_MIN);
+            // More than there is memory for is as good as the most.
+            map.buckets_min = buckets.checked_next_power_of_two().unwrap_or(usize::MAX / 2 + 1);
             *map.table.get_mut() = Table::new(map.buckets_min);
         }
         map

@@ -57,12 +57,6 @@ impl<T> Table<T> {
         table
     }
 
-    /// Number of buckets for that many entries.
-    pub(super) fn buckets_for(entries: usize) -> usize {
-        let buckets = entries.div_ceil(ENTRIES_MAX).max(BUCKETS_MIN);
-        buckets.checked_next_power_of_two().unwrap_or(1 << (usize::BITS - 1))
-    }
-
     #[inline(always)]
     pub(super) fn buckets(&self) -> usize {
         self.mask + 1

@@ -271,7 +271,7 @@ impl Profile {
         let record = |site| Record { address, bytes, weight, point, site, is_deferred: false };
         match self.site(source, request.frame) {
             Some(site) if self.insert(record(site)) => {
-                self.sites.site(site).all.add(weight, bytes);
+                self.sites.site(site).all.add(true, weight, bytes);
                 let weight_bytes = weight as usize * bytes / chance::WEIGHT_ONE as usize;
                 probe::sample_alloc(address, bytes, weight_bytes);
             }
@@ -302,11 +302,7 @@ impl Profile {
 
     /// Adds a record to the sums of its site, or subtracts it.
     fn count(&mut self, record: &Record, is_added: bool) {
-        let live = &mut self.sites.site(record.site).live;
-        match is_added {
-            true => live.add(record.weight, record.bytes),
-            false => live.subtract(record.weight, record.bytes),
-        }
+        self.sites.site(record.site).live.add(is_added, record.weight, record.bytes);
         let step = if is_added { 1 } else { usize::MAX };
         // Relaxed, both: see `open_records`; they change under the lock.
         OPEN.fetch_add(step, Ordering::Relaxed);
@@ -335,7 +331,7 @@ impl Profile {
         let source = Source { is_deferral: true, ..self.sites.site(record.site).source };
         let Some(site) = self.site(source, frame) else { return };
         self.take(address);
-        self.sites.site(site).all.add(record.weight, record.bytes);
+        self.sites.site(site).all.add(true, record.weight, record.bytes);
         self.put_back(Record { site, is_deferred: true, ..record });
     }
 }

@@ -40,16 +40,13 @@ pub(crate) struct Sums {
 }
 
 impl Sums {
-    pub(crate) fn add(&mut self, weight: u64, bytes: usize) {
-        self.samples += 1;
-        self.objects += weight;
-        self.bytes = self.bytes.wrapping_add(weight.wrapping_mul(bytes as u64));
-    }
-
-    pub(crate) fn subtract(&mut self, weight: u64, bytes: usize) {
-        self.samples -= 1;
-        self.objects -= weight;
-        self.bytes = self.bytes.wrapping_sub(weight.wrapping_mul(bytes as u64));
+    /// Adds one sample, or subtracts it.
+    pub(crate) fn add(&mut self, is_added: bool, weight: u64, bytes: usize) {
+        let step = if is_added { 1 } else { u64::MAX };
+        let objects = weight.wrapping_mul(step);
+        self.samples = self.samples.wrapping_add(step);
+        self.objects = self.objects.wrapping_add(objects);
+        self.bytes = self.bytes.wrapping_add(objects.wrapping_mul(bytes as u64));
     }
 }
 

@@ -54,40 +54,34 @@ pub(super) fn explain(access: &Access) {
     let state = geometry.place_of(access.address).map_or(0, table::state);
     let key = state ^ (access.address as u64) << 8 ^ (access.counter as u64).rotate_left(32);
     // Relaxed: if two threads fail at once, there may be a report more.
-    if EXPLAINED.swap(key, Ordering::Relaxed) == key {
-        return;
+    if EXPLAINED.swap(key, Ordering::Relaxed) != key {
+        write(None, access.address, Some(access));
     }
-    let found =
-        |records: &mut [Record; 2]| geometry.explain(access.address, records, table::read_record);
-    write(access.address, found, Some(access));
 }
 
 /// Reports an error in a free or the like of an address, and aborts the process.
 #[cold]
 pub(super) fn die(misuse: Misuse, address: usize) -> ! {
-    let place = table::geometry().and_then(|geometry| geometry.place_of(address));
-    let found = |records: &mut [Record; 2]| {
-        if !place.is_some_and(|place| table::read_record(place, &mut records[0])) {
-            records[0].clone_from(&Record::NONE);
-        }
-        Some(misuse)
-    };
-    write(address, found, None);
+    write(Some(misuse), address, None);
     abort()
 }
 
-/// Writes the report about an address, once `find` has found out what is wrong.
-fn write(
-    address: usize,
-    find: impl FnOnce(&mut [Record; 2]) -> Option<Misuse>,
-    access: Option<&Access>,
-) {
+/// Writes the report about an address, once it is found out what is wrong, unless that is known.
+fn write(known: Option<Misuse>, address: usize, access: Option<&Access>) {
     if !take_scratch() {
         return report(format_args!("guard: an error at {address:#x}, while another is reported"));
     }
     // SAFETY: this thread has the scratch memory, and no other reference is alive.
     let Parts { records, frames, tracer } = unsafe { &mut *SCRATCH.parts.get() };
-    match find(records) {
+    let geometry = table::geometry();
+    let misuse = known.or_else(|| geometry?.explain(address, records, table::read_record));
+    if known.is_some() {
+        let place = geometry.and_then(|geometry| geometry.place_of(address));
+        if !place.is_some_and(|place| table::read_record(place, &mut records[0])) {
+            records[0].clone_from(&Record::NONE);
+        }
+    }
+    match misuse {
         None => report(format_args!(
             "guard: access to {address:#x}, in the pool of guarded blocks, where no block has been"
         )),
