@@ -46,7 +46,7 @@ pub(crate) fn alloc(size: usize, align: usize, request: &Request) -> (usize, boo
 /// The block at an address; `None` when no block of this heap starts or can start there.
 pub(crate) fn look_up(address: usize) -> Option<Block> {
     if trap::contains(address) {
-        return Some(Block::Trap { bytes: trap::look_up(address).1 });
+        return Some(Block::Trap { bytes: trap::bytes_of(address) });
     }
     // The window may have skipped a range that another mapping occupied; a huge block may be there
     // now.

@@ -152,7 +152,7 @@ fn let_idle(mut table: Held<'_, Table>, range: Entry) {
     let idle_bytes = table.idle.bytes();
     drop(table);
     while let Some(range) = surplus {
-        give_back(range);
+        unmap_or_keep(range);
         surplus = TABLE.lock().surplus();
     }
     if idle_bytes >= MUCH_BYTES {
@@ -182,7 +182,7 @@ impl internal::Sink for Huge {
                 return table.idle.bytes() != 0;
             };
             drop(table);
-            give_back(range);
+            unmap_or_keep(range);
         }
     }
 
@@ -206,7 +206,7 @@ pub(crate) fn trim(keep_bytes: usize) -> usize {
         let oldest = oldest.map(|pages| table.doubt(pages));
         let Some(range) = oldest.or_else(|| table.take_kept(|_| true)) else { return bytes };
         drop(table);
-        give_back(range);
+        unmap_or_keep(range);
         if oldest.is_none() {
             return bytes;
         }
@@ -215,7 +215,7 @@ pub(crate) fn trim(keep_bytes: usize) -> usize {
 }
 
 /// Unmaps a range that is in doubt, then those that are kept for as long as the kernel allows it.
-fn give_back(mut range: Entry) {
+fn unmap_or_keep(mut range: Entry) {
     loop {
         // SAFETY: removed from the table, so ours alone; it is not used any more.
         let is_unmapped = unsafe { map::unmap(range.address, range.bytes) };

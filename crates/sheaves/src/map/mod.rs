@@ -246,10 +246,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// The value of a key, valid as long as the guard, also when the entry is removed. Never
     /// blocks.
     #[inline]
-    pub fn get<'g, Q>(&'g self, key: &Q, guard: &'g Guard) -> Option<&'g V>
+    pub fn get<'g, Q: Hash + Eq + ?Sized>(&'g self, key: &Q, guard: &'g Guard) -> Option<&'g V>
     where
         K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
     {
         self.find(key, guard).map(|entry| &entry.value)
     }
@@ -257,10 +256,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// True if the key has a value. Uses a read section of its own.
     #[inline]
     #[must_use]
-    pub fn contains_key<Q>(&self, key: &Q) -> bool
+    pub fn contains_key<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
     {
         self.find(key, &read()).is_some()
     }
@@ -287,10 +285,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
 
     /// The lookup, in the map's table or, where the chain has moved, in the next one.
     #[inline(always)]
-    fn find<'g, Q>(&'g self, key: &Q, _: &'g Guard) -> Option<&'g Entry<K, V>>
+    fn find<'g, Q: Hash + Eq + ?Sized>(&'g self, key: &Q, _: &'g Guard) -> Option<&'g Entry<K, V>>
     where
         K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
     {
         let hash = self.hash(key);
         let mut table = self.table()?;

@@ -73,10 +73,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     }
 
     /// Removes an entry; returns its value, valid as long as the guard.
-    pub fn remove<'g, Q>(&'g self, key: &Q, guard: &'g Guard) -> Option<&'g V>
+    pub fn remove<'g, Q: Hash + Eq + ?Sized>(&'g self, key: &Q, guard: &'g Guard) -> Option<&'g V>
     where
         K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
     {
         let chain = self.lock(self.hash(key), guard)?;
         let found = chain.find(key)?;

@@ -79,14 +79,10 @@ pub enum State {
 impl State {
     /// The state in a word.
     #[must_use]
-    pub const fn of(word: u64) -> State {
-        match word & 0xff {
-            1 => State::Changing,
-            2 => State::Allocated,
-            3 => State::Deferred,
-            4 => State::Freed,
-            _ => State::Unused,
-        }
+    pub fn of(word: u64) -> State {
+        use State::{Allocated, Changing, Deferred, Freed, Unused};
+        let all = [Unused, Changing, Allocated, Deferred, Freed];
+        all.get((word & 0xff) as usize).copied().unwrap_or(Unused)
     }
 }
 
@@ -108,11 +104,8 @@ impl Geometry {
         let [base, page, body] = *head.get(POOL..POOL + 3)?.as_array::<3>()?;
         let is_right =
             head[..2] == MAGIC && page.is_power_of_two() && (page..1 << 20).contains(&body);
-        is_right.then_some(Geometry {
-            base: base as usize,
-            page: page as usize,
-            body: body as usize,
-        })
+        let [base, page, body] = [base, page, body].map(|number| number as usize);
+        is_right.then_some(Geometry { base, page, body })
     }
 
     /// Bytes of the pool.

@@ -27,6 +27,6 @@ mod pool;
 mod report;
 mod table;
 
-pub use pool::{ONE_IN_MAX, look_up, note_deferral, one_in};
+pub use pool::{ONE_IN_MAX, bytes_of, note_deferral, one_in};
 pub(crate) use pool::{alloc, clean, defer, free, is_live, note_deferred, set, start_option};
 pub use table::contains;

@@ -164,12 +164,11 @@ fn zones<'a>(geometry: Geometry, place: usize) -> [&'a mut [u8]; 2] {
     })
 }
 
-/// The cache of the block that starts at an address of the pool, and the bytes of the block. Aborts
-/// the process, with a report that names the call, if none does.
+/// Bytes of the block that starts at an address of the pool. Aborts the process, with a report that
+/// names the call, if none does.
 #[must_use]
-pub fn look_up(address: usize) -> (CacheId, usize) {
-    let (place, _) = live_place(address, |_| true);
-    (CacheId::new(field(place, CACHE) as u16), field(place, BYTES) as usize)
+pub fn bytes_of(address: usize) -> usize {
+    field(live_place(address, |_| true).0, BYTES) as usize
 }
 
 /// The place of the block that starts at an address, and its state, which `may_be` accepts.
