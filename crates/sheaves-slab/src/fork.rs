@@ -57,7 +57,7 @@ fn unlock_all() {
 
 fn unlock_in_parent() {
     unlock_all();
-    chunk::fork::note_child();
+    chunk::note_child();
 }
 
 /// The threads that are missing in the child were anywhere between two locks.
@@ -72,5 +72,5 @@ fn unlock_in_child() {
         id.descriptor().depot.recount();
     }
     limit::restart_in_child();
-    chunk::fork::free_in_progress_of_others();
+    chunk::free_in_progress_of_others();
 }

@@ -11,7 +11,7 @@
 //! their neighbours; so that ends after [`FREES`] frees for each object. Of a class with many slabs
 //! only a share is watched, by chance; there a tag is more likely, by the reciprocal of the share.
 
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use sheaves_sys::map;
 
@@ -19,6 +19,7 @@ use crate::parts::shape::Shape;
 use crate::records::profile::{self, chance};
 use crate::space::cache_id::CacheId;
 use crate::space::granule::Granule;
+use crate::space::hint::Hint;
 use crate::space::slab;
 
 /// A slab is watched for this many frees for each of its objects from before, at most.
@@ -29,13 +30,13 @@ const SHARE_MIN: f64 = 1.0 / 16.0;
 
 /// The mapping: its address, and how many words it has. It grows under the registry lock, and stays
 /// mapped, since a thread may still look at bits of a slab that is not watched any more.
-static BASE: AtomicUsize = AtomicUsize::new(0);
-static WORDS: AtomicUsize = AtomicUsize::new(0);
+static BASE: Hint = Hint::new(0);
+static WORDS: Hint = Hint::new(0);
 
 /// The word at an index.
 fn word(index: usize) -> &'static AtomicU64 {
-    // Relaxed: written before the index that the caller has got from a slab.
-    let address = BASE.load(Ordering::Relaxed) + index * 8;
+    // Written before the index that the caller has got from a slab.
+    let address = BASE.get() + index * 8;
     // SAFETY: inside the mapping, which stays; all access is atomic.
     unsafe { &*core::ptr::with_exposed_provenance::<AtomicU64>(address) }
 }
@@ -71,8 +72,8 @@ pub(crate) fn words_of(id: CacheId) -> usize {
 
 /// Makes room for as many words, the first of which is unused, all zero. False when memory is out.
 pub(crate) fn reserve(words: usize) -> bool {
-    // Relaxed, all: one thread at a time turns profiling on; see `word` for others.
-    let (base, have) = (BASE.load(Ordering::Relaxed), WORDS.load(Ordering::Relaxed));
+    // One thread at a time turns profiling on; see `word` for others.
+    let (base, have) = (BASE.get(), WORDS.get());
     if words <= have {
         // SAFETY: this module's own mapping; a late reader finds zeros.
         unsafe { map::discard(base, have * 8) };
@@ -81,8 +82,8 @@ pub(crate) fn reserve(words: usize) -> bool {
     // At least doubled, so that all earlier mappings together are no larger.
     let words = words.max(2 * have).next_multiple_of(map::page_bytes() / 8);
     let Some(base) = map::anywhere(words * 8) else { return false };
-    BASE.store(base, Ordering::Relaxed);
-    WORDS.store(words, Ordering::Relaxed);
+    BASE.set(base);
+    WORDS.set(words);
     true
 }
 
@@ -91,9 +92,8 @@ pub(crate) fn watch_slabs(id: CacheId, mut place: usize) -> usize {
     let (shape, share) = (id.shape(), share_of(id));
     let slabs = id.descriptor().slabs.lock();
     for (granule, slab) in slabs.with_allocated_objects() {
-        // Relaxed, all: see `reserve`. The bits are published with the owner map's entry.
-        let have = WORDS.load(Ordering::Relaxed);
-        if place + words_for(shape) > have || slab.is_watched() || !chance::happens(share) {
+        // Relaxed, all: the bits are published with the owner map's entry.
+        if place + words_for(shape) > WORDS.get() || slab.is_watched() || !chance::happens(share) {
             continue;
         }
         let mut objects = 0;

@@ -5,7 +5,7 @@
 //! threads may do so at a time; the surplus slabs are never touched, and are released like others.
 
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::Ordering;
 
 use sheaves_percpu::internal::Cursor;
 use sheaves_rcu::internal;
@@ -19,6 +19,7 @@ use crate::parts::slab_lists::SlabLists;
 use crate::records::object_bytes;
 use crate::space::cache_id::CacheId;
 use crate::space::chunk::Run;
+use crate::space::hint::Hint;
 use crate::space::window::GRANULE_BYTES;
 use crate::space::{chunk, slab};
 
@@ -180,8 +181,8 @@ pub(crate) fn release_empty(id: CacheId, slabs: &mut SlabLists, keep: u32) -> bo
 #[cold]
 pub(crate) fn arm_reclaimer() {
     if REGISTRY.is_held_here() {
-        // Relaxed: read back by this thread, or by another one that calls `arm` instead.
-        IS_ARMING_PENDING.store(true, Ordering::Relaxed);
+        // Read back by this thread, or by another one that calls `arm` instead.
+        IS_ARMING_PENDING.set(1);
     } else {
         internal::arm_age();
     }
@@ -189,13 +190,12 @@ pub(crate) fn arm_reclaimer() {
 
 /// The reclaimer is still to be armed. That may start a thread, which must not happen under the
 /// registry's lock.
-static IS_ARMING_PENDING: AtomicBool = AtomicBool::new(false);
+static IS_ARMING_PENDING: Hint = Hint::new(0);
 
 /// Called without locks after work under the registry's lock.
 pub(crate) fn arm_reclaimer_if_pending() {
-    // Relaxed, both: as above; the exchange has one thread do the work.
-    if IS_ARMING_PENDING.load(Ordering::Relaxed) && IS_ARMING_PENDING.swap(false, Ordering::Relaxed)
-    {
+    // The exchange has one thread do the work.
+    if IS_ARMING_PENDING.get() != 0 && IS_ARMING_PENDING.swap(0) != 0 {
         internal::arm_age();
     }
 }

@@ -4,7 +4,6 @@
 //! started.
 
 use core::ops::Range;
-use core::sync::atomic::{AtomicUsize, Ordering};
 
 use sheaves_percpu::Access;
 use sheaves_percpu::internal::{Region, slots, try_start};
@@ -13,22 +12,21 @@ use sheaves_sys::{lock::Lock, options, probe};
 use crate::parts::descriptor;
 use crate::parts::shape::Shape;
 use crate::records::{object_bytes, profile, trap};
-use crate::space::cache_id::{CACHES_MAX, CacheId, NAMED_FIRST, NAMED_FIRST_HARDENED};
+use crate::space::cache_id::{CacheId, NAMED_FIRST, NAMED_FIRST_HARDENED};
 use crate::space::chunk::{self, HugePages};
+use crate::space::hint::Hint;
 use crate::space::{limit, mode, window};
 
 /// State under the registry lock.
 #[derive(Debug)]
 pub(crate) struct Registry {
     started: bool,
-    taken: [u64; CACHES_MAX / 64],
 }
 
-pub(crate) static REGISTRY: Lock<Registry> =
-    Lock::new(Registry { started: false, taken: [0; CACHES_MAX / 64] });
+pub(crate) static REGISTRY: Lock<Registry> = Lock::new(Registry { started: false });
 
 /// Numbers from this on have never been used; changes under the registry lock.
-static NUMBERS_USED: AtomicUsize = AtomicUsize::new(0);
+static NUMBERS_USED: Hint = Hint::new(0);
 
 /// Why a cache could not be created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,11 +67,9 @@ pub(crate) fn create(shape: Shape, mut numbers: Range<usize>) -> Result<CacheId,
         return Err(CacheError::OutOfMemory);
     }
     let id = CacheId::new(number as u16);
-    // Relaxed: under the registry lock.
-    NUMBERS_USED.fetch_max(number + 1, Ordering::Relaxed);
-    // SAFETY: the registry lock is held and the number was free.
+    NUMBERS_USED.set(numbers_used().max(number + 1));
+    // SAFETY: the registry lock is held, and no cache has the number.
     unsafe { id.set_shape(shape) };
-    registry.set_taken(id, true);
     prepare_words(number + 1);
     let name = shape.name();
     probe::cache_made(number, shape.size, name.as_ptr().addr(), name.len());
@@ -113,14 +109,8 @@ impl Registry {
 
     /// True when a cache with this number exists.
     pub(crate) fn has(&self, id: CacheId) -> bool {
-        let (word, bit) = id.bit_in_set();
-        self.taken[word] & bit != 0
-    }
-
-    /// A cache exists while its bit is set: its shape is written before, and removed after.
-    fn set_taken(&mut self, id: CacheId, is_taken: bool) {
-        let (word, bit) = id.bit_in_set();
-        self.taken[word] = self.taken[word] & !bit | if is_taken { bit } else { 0 };
+        // SAFETY: the registry lock is held.
+        usize::from(id.number()) < numbers_used() && unsafe { id.exists() }
     }
 }
 
@@ -143,9 +133,8 @@ pub(crate) fn if_existing<R>(id: CacheId, look: impl FnOnce(CacheId) -> R) -> Op
 
 /// Removes a cache if `empty` succeeds, which runs under the registry lock.
 pub(crate) fn remove_if<E>(id: CacheId, empty: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
-    let mut registry = REGISTRY.lock();
+    let _registry = REGISTRY.lock();
     empty()?;
-    registry.set_taken(id, false);
     // SAFETY: the registry lock is held; no object is allocated, and the caller was the last
     // user.
     unsafe { id.set_shape(Shape::NONE) };
@@ -159,6 +148,5 @@ pub(crate) fn all_ids() -> impl Iterator<Item = CacheId> {
 
 /// Numbers from this on have never been used. Without the registry lock it may grow.
 pub(crate) fn numbers_used() -> usize {
-    // Relaxed: changes under the registry lock only.
-    NUMBERS_USED.load(Ordering::Relaxed)
+    NUMBERS_USED.get()
 }

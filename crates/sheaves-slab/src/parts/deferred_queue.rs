@@ -4,8 +4,6 @@
 //! instructions, once for each sheaf. [`queue::Queue`] says how a sealed sheaf keeps its state
 //! below its sentinel.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-
 use sheaves_percpu::internal::{Cursor, Sheaf};
 use sheaves_rcu::Cookie;
 use sheaves_rcu::internal::{self, pressure, queue};
@@ -14,6 +12,7 @@ use sheaves_sys::lock::Lock;
 
 use crate::parts::pool::{self, put_empty};
 use crate::parts::shape::Shape;
+use crate::space::hint::Hint;
 
 /// The lowest index of a sentinel.
 const SENTINEL_MIN: usize = queue::STATE_ENTRIES;
@@ -25,7 +24,7 @@ const OBJECTS_MAX: usize = Sheaf::OBJECTS_MAX - SENTINEL_MIN;
 const START_SHEAVES_MIN: u32 = 8;
 const START_SHEAVES_MAX: u32 = 128;
 /// A queue with more sheaves than this passes ready ones to the depot.
-const LONG_SHEAVES: u32 = 2 * START_SHEAVES_MAX;
+const LONG_SHEAVES: usize = 2 * START_SHEAVES_MAX as usize;
 /// A queue reports changes of the deferred bytes in steps of at least this.
 const TOLD_BYTES: usize = 512 << 10;
 /// A thread spends about 1/`TIME_SHARE` of its time on grace periods. A grace period without a
@@ -74,13 +73,13 @@ pub(crate) struct Queue {
     pub(crate) sealed: Lock<Sealed>,
     /// Number of unstarted sheaves after which this queue starts a grace period; 0 stands for
     /// [`START_SHEAVES_MIN`].
-    start_after: AtomicU32,
+    start_after: Hint,
     /// When this queue last started one, in ns of the fine clock.
-    started_ns: AtomicU64,
+    started_ns: Hint,
     /// Sheaves in the queue; changes under the lock.
-    sheaves: AtomicU32,
+    sheaves: Hint,
     /// Objects in the queue and in the open sheaf; changes under the lock.
-    objects: AtomicU32,
+    objects: Hint,
 }
 
 impl Sealed {
@@ -125,10 +124,10 @@ impl Queue {
         };
         Queue {
             sealed: Lock::new(sealed),
-            start_after: AtomicU32::new(0),
-            started_ns: AtomicU64::new(0),
-            sheaves: AtomicU32::new(0),
-            objects: AtomicU32::new(0),
+            start_after: Hint::new(0),
+            started_ns: Hint::new(0),
+            sheaves: Hint::new(0),
+            objects: Hint::new(0),
         }
     }
 
@@ -149,8 +148,7 @@ impl Queue {
         cursor: Cursor,
     ) -> SealedSheaf {
         debug_assert!(cursor.sheaf().sentinel() >= SENTINEL_MIN);
-        // Relaxed: changes under the lock.
-        self.objects.fetch_add(cursor.fill() as u32, Ordering::Relaxed);
+        self.objects.add(cursor.fill());
         self.append(shape, sealed, cursor)
     }
 
@@ -177,8 +175,7 @@ impl Queue {
         // SAFETY: the lock's holder owns the open sheaf, which is not full.
         let pushed = unsafe { sealed.open.cursor().push(object) };
         sealed.open.set(pushed);
-        // Relaxed: changes under the lock.
-        self.objects.fetch_add(1, Ordering::Relaxed);
+        self.objects.add(1);
         if !sealed.open.cursor().is_full() {
             return Ok(None);
         }
@@ -212,15 +209,14 @@ impl Queue {
         sealed.unstarted += 1;
         let (unstarted, objects) = (sealed.unstarted, cursor.fill());
         let is_told = sealed.tell(objects as isize, shape.stride);
-        // Relaxed: changes under the lock.
-        let sheaves = self.sheaves.fetch_add(1, Ordering::Relaxed) + 1;
+        let sheaves = self.sheaves.add(1) + 1;
         SealedSheaf { cookie, objects, is_told, unstarted, is_long: sheaves > LONG_SHEAVES }
     }
 
     /// Takes the oldest sheaf if its cookie has passed; returns its cursor.
     pub(crate) fn take_ready(&self, shape: &Shape) -> Option<Cursor> {
-        // Relaxed: a hint that spares the lock.
-        if self.sheaves.load(Ordering::Relaxed) == 0 {
+        // Spares the lock.
+        if self.sheaves.get() == 0 {
             return None;
         }
         let mut sealed = self.sealed.lock();
@@ -237,9 +233,8 @@ impl Queue {
         let cursor = sealed.sheaves.ready()?.cursor();
         sealed.sheaves.remove_oldest();
         let objects = cursor.fill();
-        // Relaxed, both: change under the lock.
-        self.sheaves.fetch_sub(1, Ordering::Relaxed);
-        self.objects.fetch_sub(objects as u32, Ordering::Relaxed);
+        self.sheaves.sub(1);
+        self.objects.sub(objects);
         sealed.tell(-(objects as isize), shape.stride);
         drop(sealed);
         Some(cursor)
@@ -258,8 +253,7 @@ impl Queue {
             internal::request_fence();
         }
         let took_ns = clock::fine_ns().saturating_sub(began_ns);
-        // Relaxed, all: hints.
-        let since_ns = began_ns.saturating_sub(self.started_ns.swap(began_ns, Ordering::Relaxed));
+        let since_ns = began_ns.saturating_sub(self.started_ns.swap(began_ns as usize) as u64);
         let enough = self.start_after();
         let wanted = if took_ns * TIME_SHARE > since_ns {
             (enough * 2).min(START_SHEAVES_MAX)
@@ -268,17 +262,15 @@ impl Queue {
         } else {
             return;
         };
-        self.start_after.store(wanted, Ordering::Relaxed);
+        self.start_after.set(wanted as usize);
     }
 
     fn start_after(&self) -> u32 {
-        // Relaxed: a hint.
-        self.start_after.load(Ordering::Relaxed).max(START_SHEAVES_MIN)
+        (self.start_after.get() as u32).max(START_SHEAVES_MIN)
     }
 
     /// Objects in the queue and in the open sheaf. For statistics.
     pub(crate) fn objects(&self) -> usize {
-        // Relaxed: statistics.
-        self.objects.load(Ordering::Relaxed) as usize
+        self.objects.get()
     }
 }

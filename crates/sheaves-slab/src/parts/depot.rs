@@ -13,8 +13,6 @@
 //! make exchanges of a slot's main sheaf rare. A cache of large objects that is used rarely has no
 //! sheaves: what is freed goes back to its slab, and the empty slab serves other caches.
 
-use core::sync::atomic::{AtomicU64, Ordering};
-
 use sheaves_percpu::internal::{Cursor, Sheaf};
 use sheaves_percpu::slot_count;
 use sheaves_sys::clock;
@@ -78,21 +76,16 @@ struct Shard {
     exchanges: Hint,
     exchanges_since_ms: Hint,
     /// Full sheaves taken (about), and flushes to slabs, so far. For statistics.
-    hits: AtomicU64,
-    flushes: AtomicU64,
+    hits: Hint,
+    flushes: Hint,
 }
 
 impl Shard {
     const fn new() -> Shard {
-        Shard {
-            full: SheafStack::new(),
-            objects: Hint::new(0),
-            objects_min: Hint::new(0),
-            exchanges: Hint::new(0),
-            exchanges_since_ms: Hint::new(0),
-            hits: AtomicU64::new(0),
-            flushes: AtomicU64::new(0),
-        }
+        let [objects, objects_min, exchanges, exchanges_since_ms, hits, flushes] =
+            [const { Hint::new(0) }; 6];
+        let full = SheafStack::new();
+        Shard { full, objects, objects_min, exchanges, exchanges_since_ms, hits, flushes }
     }
 
     fn take(&self) -> Option<Sheaf> {
@@ -103,24 +96,26 @@ impl Shard {
         if objects < self.objects_min.get() {
             self.objects_min.set(objects);
         }
-        // Relaxed, both, and without a locked instruction: statistics, where a lost hit does not
-        // matter.
-        self.hits.store(self.hits.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        // Without a locked instruction: a lost hit does not matter.
+        self.hits.set(self.hits.get() + 1);
         Some(sheaf)
     }
 }
 
 impl Depot {
     pub(crate) const fn new() -> Depot {
+        let [limit, overflows, overflowed_ms, sheaf_objects, outside, decayed, uses_seen] =
+            [const { Hint::new(0) }; 7];
+        let shards = [const { Shard::new() }; SHARDS];
         Depot {
-            limit: Hint::new(0),
-            overflows: Hint::new(0),
-            overflowed_ms: Hint::new(0),
-            sheaf_objects: Hint::new(0),
-            outside: Hint::new(0),
-            decayed: Hint::new(0),
-            uses_seen: Hint::new(0),
-            shards: [const { Shard::new() }; SHARDS],
+            limit,
+            overflows,
+            overflowed_ms,
+            sheaf_objects,
+            outside,
+            decayed,
+            uses_seen,
+            shards,
         }
     }
 
@@ -134,9 +129,8 @@ impl Depot {
             shard.objects_min.set(0);
             // Exchanges of the cache before do not count: the next adjustment is after a long time.
             shard.exchanges_since_ms.set(0);
-            // Relaxed, both: statistics.
-            shard.hits.store(0, Ordering::Relaxed);
-            shard.flushes.store(0, Ordering::Relaxed);
+            shard.hits.set(0);
+            shard.flushes.set(0);
         }
     }
 
@@ -180,8 +174,7 @@ impl Depot {
     pub(crate) fn count_flush(&self, shape: &Shape, objects: usize) {
         self.outside.sub(objects);
         DROP_BYTES.set(DROP_BYTES.get().saturating_add(objects * shape.stride));
-        // Relaxed: statistics.
-        self.shards[shard_here()].flushes.fetch_add(1, Ordering::Relaxed);
+        self.shards[shard_here()].flushes.add(1);
     }
 
     /// Counts objects that a refill has taken from slabs.
@@ -192,11 +185,9 @@ impl Depot {
 
     /// Objects in the depot, full sheaves taken from it, and flushes to slabs.
     pub(crate) fn statistics(&self) -> (usize, u64, u64) {
-        self.shards.iter().fold((0, 0, 0), |(objects, hits, flushes), shard| {
-            // Relaxed: statistics.
-            let counts = [&shard.hits, &shard.flushes].map(|count| count.load(Ordering::Relaxed));
-            (objects + shard.objects.get(), hits + counts[0], flushes + counts[1])
-        })
+        let sum =
+            |of: fn(&Shard) -> &Hint| self.shards.iter().map(|one| of(one).get()).sum::<usize>();
+        (self.objects(), sum(|one| &one.hits) as u64, sum(|one| &one.flushes) as u64)
     }
 
     /// Raises the limit if the depot has overflowed a short time ago. Called at every refill from

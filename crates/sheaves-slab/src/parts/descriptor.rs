@@ -114,6 +114,15 @@ impl CacheId {
         shape
     }
 
+    /// True when a cache has this number, whose descriptor is mapped.
+    ///
+    /// # Safety
+    /// The registry lock is held.
+    pub(crate) unsafe fn exists(self) -> bool {
+        // SAFETY: written under the lock that the caller holds.
+        unsafe { (*self.descriptor().shape.get()).size != 0 }
+    }
+
     /// The two words of the cache that have sheaves.
     pub(crate) fn words(self) -> [Word; 2] {
         if self.shape().is_plain() { [self.main(), self.spare()] } else { self.hardened_words() }
@@ -122,7 +131,7 @@ impl CacheId {
     /// Writes the shape of a cache without users; [`Shape::NONE`] removes it.
     ///
     /// # Safety
-    /// The registry lock is held and no user has the number: its bit is not set.
+    /// The registry lock is held and no user has the number.
     pub(crate) unsafe fn set_shape(self, shape: Shape) {
         let descriptor = self.descriptor();
         // SAFETY: the caller guarantees that no other thread reads it now.

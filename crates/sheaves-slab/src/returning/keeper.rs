@@ -277,18 +277,14 @@ fn with_cache_of<R>(granule: Granule, act: impl FnOnce(CacheId) -> R) -> Option<
 
 /// Discards the pages that are wholly inside free objects of the slab that begins with a granule.
 pub(crate) fn discard_holes(granule: Granule) {
-    with_cache_of(granule, |id| discard_holes_of(id, granule));
-}
-
-/// [`discard_holes`], if the slab is of this cache. Under the registry lock.
-fn discard_holes_of(id: CacheId, granule: Granule) {
-    let shape = id.shape();
-    let slabs = id.descriptor().slabs.lock();
-    // Relaxed: under the cache's lock; a slab of another cache, or of none, has another value.
-    let is_ours = slab::header(granule).cache.load(Ordering::Relaxed) == id.in_header();
-    if is_ours && shape.may_discard() {
-        chunk::note_holes(granule);
-        slab::discard_free_objects(granule, shape.stride, shape.slab_objects);
-    }
-    drop(slabs);
+    with_cache_of(granule, |id| {
+        let shape = id.shape();
+        let _slabs = id.descriptor().slabs.lock();
+        // Relaxed: under the cache's lock; a slab of another cache, or of none, has another value.
+        let is_ours = slab::header(granule).cache.load(Ordering::Relaxed) == id.in_header();
+        if is_ours && shape.may_discard() {
+            chunk::note_holes(granule);
+            slab::discard_free_objects(granule, shape.stride, shape.slab_objects);
+        }
+    });
 }

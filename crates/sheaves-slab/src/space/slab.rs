@@ -28,6 +28,7 @@ use sheaves_sys::{map, probe};
 use crate::protocol::counting;
 use crate::space::cache_id::{CLASSES_MAX, CacheId, WATCHED};
 use crate::space::granule::{self, Granule};
+use crate::space::hint::Hint;
 use crate::space::mode;
 use crate::space::window::{self, SLAB_HEADER_BYTES};
 
@@ -178,8 +179,7 @@ pub(crate) fn discard_free_objects(first: Granule, stride: usize, objects: usize
         if from < to {
             // SAFETY: these pages hold free objects only, and no thread can take them now.
             unsafe { map::discard(from, to - from) };
-            // Relaxed: statistics.
-            HOLES_BYTES.fetch_add((to - from) as u64, Ordering::Relaxed);
+            HOLES_BYTES.add(to - from);
             probe::purge(from, to - from);
         }
         index += run + 1;
@@ -187,11 +187,10 @@ pub(crate) fn discard_free_objects(first: Granule, stride: usize, objects: usize
 }
 
 /// Bytes that [`discard_free_objects`] has discarded so far.
-static HOLES_BYTES: AtomicU64 = AtomicU64::new(0);
+static HOLES_BYTES: Hint = Hint::new(0);
 
 pub(crate) fn holes_bytes() -> u64 {
-    // Relaxed: statistics.
-    HOLES_BYTES.load(Ordering::Relaxed)
+    HOLES_BYTES.get() as u64
 }
 
 impl Slab {

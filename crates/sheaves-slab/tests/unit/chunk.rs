@@ -96,10 +96,10 @@ fn dense_chunks_ask_for_huge_pages_until_they_have_holes() {
     for run in runs {
         give_run(run.first, 32);
     }
-    super::fork::note_child();
+    super::note_child();
     assert_eq!(CHUNKS.lock().huge_pages, HugePages::Always);
     CHUNKS.lock().huge_pages = HugePages::Auto;
-    super::fork::note_child();
+    super::note_child();
     assert_eq!(CHUNKS.lock().huge_pages, HugePages::Never);
     CHUNKS.lock().huge_pages = HugePages::Auto;
 }

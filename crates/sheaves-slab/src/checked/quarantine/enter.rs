@@ -24,7 +24,7 @@ pub(crate) fn seal(id: CacheId, cursor: Cursor) {
     }
     let quarantine = of(id);
     let mut fifo = quarantine.fifo.lock();
-    quarantine.count(count as i32);
+    quarantine.count(count);
     fifo.append(cursor);
 }
 

@@ -39,7 +39,7 @@
 mod enter;
 mod queue;
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use sheaves_percpu::internal::Cursor;
 use sheaves_percpu::internal::slots::{self, Attached, attach};
@@ -54,6 +54,7 @@ use crate::records::{object_bytes, profile};
 use crate::space::cache_id::{CLASSES_MAX, CacheId};
 use crate::space::chunk;
 use crate::space::granule::is_watched;
+use crate::space::hint::Hint;
 
 use enter::{Run, hold, release_sheaf};
 pub(crate) use enter::{add, seal};
@@ -165,8 +166,7 @@ fn confirm(id: CacheId, awaited: Option<(u64, Cookie)>, reach: Reach) -> bool {
         let has_passed = cookie.has_passed();
         if has_passed {
             of(id).note_confirmed(count);
-            // Relaxed: see `wait_for_sweep`.
-            WAITED_SINCE_MS.store(0, Ordering::Relaxed);
+            WAITED_SINCE_MS.set(0);
         }
         return has_passed;
     }
@@ -199,9 +199,9 @@ fn start(cookie: Cookie, reach: Reach) {
 /// Changes with each [`sweep`].
 static SWEEPS: AtomicU32 = AtomicU32::new(0);
 /// When a thread first waited for one since something was confirmed; 0 if none has.
-static WAITED_SINCE_MS: AtomicU64 = AtomicU64::new(0);
+static WAITED_SINCE_MS: Hint = Hint::new(0);
 /// How long threads wait since then: much longer than a busy machine needs to run all threads once.
-const PATIENCE_MS: u64 = 1000;
+const PATIENCE_MS: usize = 1000;
 /// After that time a thread looks for itself.
 const WAIT_NS: u64 = 10_000_000;
 
@@ -222,16 +222,16 @@ fn wait_for_sweep() -> bool {
     if sheaves_rcu::is_reading() || internal::is_reclaimer() {
         return false;
     }
-    // Relaxed, here and below: times and counts, which lead to nothing.
-    let (seen, now_ms) = (SWEEPS.load(Ordering::Relaxed), clock::coarse_ms());
-    let since_ms = match WAITED_SINCE_MS.load(Ordering::Relaxed) {
+    // Relaxed: a count, which leads to nothing.
+    let (seen, now_ms) = (SWEEPS.load(Ordering::Relaxed), clock::coarse_ms() as usize);
+    let since_ms = match WAITED_SINCE_MS.get() {
         0 => now_ms,
         since_ms => since_ms,
     };
     if now_ms.saturating_sub(since_ms) >= PATIENCE_MS || !internal::request_sweep() {
         return false;
     }
-    WAITED_SINCE_MS.store(since_ms, Ordering::Relaxed);
+    WAITED_SINCE_MS.set(since_ms);
     futex::wait_for(&SWEEPS, seen, WAIT_NS);
     true
 }

@@ -9,8 +9,6 @@
 //! | `awaited` | the same once its cookie has passed | with the cookie: to half of the queue |
 //! | `appended` | been sealed | with each sheaf |
 
-use core::sync::atomic::{AtomicU32, Ordering};
-
 use sheaves_percpu::internal::{Cursor, Sheaf};
 use sheaves_rcu::Cookie;
 use sheaves_rcu::internal::queue::Open;
@@ -18,6 +16,7 @@ use sheaves_sys::lock::Lock;
 
 use crate::parts::pool;
 use crate::space::cache_id::{CACHES_MAX, CacheId};
+use crate::space::hint::Hint;
 use crate::space::limit;
 
 /// A quarantine holds at least this many objects, where the cache frees as many.
@@ -58,11 +57,11 @@ pub(crate) struct Fifo {
 pub(crate) struct Quarantine {
     pub(crate) fifo: Lock<Fifo>,
     /// Objects in it; changes under the lock.
-    objects: AtomicU32,
+    objects: Hint,
 }
 
 static TABLE: [Quarantine; CACHES_MAX] =
-    [const { Quarantine { fifo: Lock::new(Fifo::new()), objects: AtomicU32::new(0) } }; CACHES_MAX];
+    [const { Quarantine { fifo: Lock::new(Fifo::new()), objects: Hint::new(0) } }; CACHES_MAX];
 
 /// The quarantine of a cache.
 pub(crate) fn of(id: CacheId) -> &'static Quarantine {
@@ -170,14 +169,12 @@ fn make_full(cursor: Cursor) -> Sheaf {
 impl Quarantine {
     /// Objects in quarantine. For statistics.
     pub(crate) fn objects(&self) -> usize {
-        // Relaxed: statistics.
-        self.objects.load(Ordering::Relaxed) as usize
+        self.objects.get()
     }
 
-    /// Counts objects that came, or went if negative. Under the lock.
-    pub(super) fn count(&self, objects: i32) {
-        // Relaxed: changes under the lock.
-        self.objects.fetch_add(objects.cast_unsigned(), Ordering::Relaxed);
+    /// Counts objects that came. Under the lock.
+    pub(super) fn count(&self, objects: usize) {
+        self.objects.add(objects);
     }
 
     /// Objects that are too many.
@@ -219,7 +216,7 @@ impl Quarantine {
 
     pub(super) fn take_oldest(&self, fifo: &mut Fifo) -> Option<Cursor> {
         let cursor = fifo.remove_oldest()?;
-        self.count(-(cursor.fill() as i32));
+        self.objects.sub(cursor.fill());
         Some(cursor)
     }
 }

@@ -21,7 +21,6 @@
 mod advice;
 mod dense;
 mod due;
-pub(crate) mod fork;
 mod in_progress;
 mod purge;
 mod run;
@@ -34,6 +33,7 @@ pub(crate) use purge::age;
 pub use purge::{after_alloc, after_free, note_holes, trim};
 pub use run::{Footprint, footprint};
 pub(crate) use run::{Run, begin_run, finish_run, give_run};
+pub(crate) use run::{free_in_progress_of_others, note_child};
 pub(crate) use state::CHUNKS;
 
 #[cfg(test)]
