@@ -38,7 +38,7 @@ pub(crate) fn alloc(id: CacheId, request: &Request) -> usize {
         }
         if let Some(ready) = deferred::take_ready(id) {
             quarantine::seal(id, ready);
-            quarantine::release_surplus(id);
+            quarantine::flush_surplus(id);
         }
         let ready = quarantine::take_ready(id).or_else(|| refill::refilled_sheaf(id));
         let Some(cursor) = ready else { break };
@@ -80,7 +80,7 @@ pub(crate) fn free(id: CacheId, object: usize) {
         let _section = sheaves_rcu::read();
         free_in_section(id, object);
     }
-    quarantine::release_surplus(id);
+    quarantine::flush_surplus(id);
 }
 
 fn free_in_section(id: CacheId, object: usize) {

@@ -39,7 +39,7 @@ impl Sink for Slab {
         if reach == Reach::Interrupts {
             limit::read_again();
         }
-        keeper::age(reach)
+        keeper::tick(reach)
     }
 
     fn compact(&self) -> bool {

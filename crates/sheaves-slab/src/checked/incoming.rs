@@ -39,7 +39,7 @@ pub(crate) fn reclaimed(id: CacheId, cursor: Cursor) {
         Mode::Debug => debug::end_deferral(id, unsafe { cursor.objects() }),
     }
     quarantine::seal(id, cursor);
-    quarantine::release_surplus(id);
+    quarantine::flush_surplus(id);
 }
 
 /// [`reclaimed`] for an object without a sheaf.

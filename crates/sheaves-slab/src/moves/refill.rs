@@ -170,7 +170,7 @@ pub(crate) fn release_empty(id: CacheId, slabs: &mut SlabLists, keep: u32) -> bo
         // Relaxed: the cache's lock orders it before any other use of the slab.
         slab::header(granule).cache.store(0, Ordering::Relaxed);
         granule.set_owner(shape.granules, 0);
-        chunk::give_run(granule, shape.granules);
+        chunk::release_run(granule, shape.granules);
         let bytes = shape.granules * GRANULE_BYTES;
         probe::slab_released(id.number().into(), granule.address(), bytes);
     }

@@ -119,16 +119,16 @@ pub(crate) fn start() -> bool {
     REGISTRY.lock().start()
 }
 
-/// The results of `look` for each cache that exists, one after the other. A cache may be created or
+/// The results of `read` for each cache that exists, one after the other. A cache may be created or
 /// destroyed between two calls, but not during one, which runs under the registry lock.
-pub(crate) fn map_existing<R>(look: impl Fn(CacheId) -> R) -> impl Iterator<Item = R> {
-    (0..numbers_used()).filter_map(move |number| if_existing(CacheId::new(number as u16), &look))
+pub(crate) fn map_existing<R>(read: impl Fn(CacheId) -> R) -> impl Iterator<Item = R> {
+    (0..numbers_used()).filter_map(move |number| if_existing(CacheId::new(number as u16), &read))
 }
 
-/// The result of `look` for a cache, under the registry lock, if the cache exists.
-pub(crate) fn if_existing<R>(id: CacheId, look: impl FnOnce(CacheId) -> R) -> Option<R> {
+/// The result of `read` for a cache, under the registry lock, if the cache exists.
+pub(crate) fn if_existing<R>(id: CacheId, read: impl FnOnce(CacheId) -> R) -> Option<R> {
     let registry = REGISTRY.lock();
-    registry.has(id).then(|| look(id))
+    registry.has(id).then(|| read(id))
 }
 
 /// Removes a cache if `empty` succeeds, which runs under the registry lock.

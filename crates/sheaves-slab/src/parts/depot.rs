@@ -58,7 +58,7 @@ pub(crate) struct Depot {
     outside: Hint,
     /// When the limit was last raised or lowered: the ms, shifted by [`DECAY_SHIFT`].
     decayed: Hint,
-    /// Counts refills and exchanges, as the keeper saw it at its last look.
+    /// Counts refills and exchanges, as the keeper saw it at the last tick.
     uses_seen: Hint,
     shards: [Shard; SHARDS],
 }
@@ -70,7 +70,7 @@ struct Shard {
     full: SheafStack,
     /// Objects in the full sheaves; raised before the push and lowered after the pop.
     objects: Hint,
-    /// The fewest of them since the last look of the keeper.
+    /// The fewest of them since the last tick.
     objects_min: Hint,
     /// Exchanges of main sheaves since `exchanges_since_ms`.
     exchanges: Hint,
@@ -221,9 +221,9 @@ impl Depot {
         self.limit.set(limit.min((limit / 2).max(limit_min(shape))));
     }
 
-    /// For the keeper: the objects that were in the depot at all times since the last look. Halves
+    /// For the keeper: the objects that were in the depot at all times since the last tick. Halves
     /// the limit if there are any.
-    pub(crate) fn age(&self, shape: &Shape) -> usize {
+    pub(crate) fn tick(&self, shape: &Shape) -> usize {
         let age = |shard: &Shard| shard.objects_min.swap(shard.objects.get());
         let unused = self.shards.iter().map(age).sum();
         if unused > 0 {
@@ -253,7 +253,7 @@ impl Depot {
         }
     }
 
-    /// For the keeper: true if sheaves were exchanged or refilled since the last look.
+    /// For the keeper: true if sheaves were exchanged or refilled since the last tick.
     pub(crate) fn was_used(&self, refills: u64) -> bool {
         let exchanges = self.shards.iter().map(|shard| shard.exchanges.get()).sum::<usize>();
         let uses = exchanges.wrapping_add((refills as usize).wrapping_mul(SHARDS * EXCHANGES));

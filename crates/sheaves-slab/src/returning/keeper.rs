@@ -2,17 +2,17 @@
 //!
 //! | where | is unused when | goes to |
 //! |---|---|---|
-//! | the sheaves of a slot | their cursors are the same at two looks | slabs |
-//! | the depot | the objects were not needed between two looks | slabs |
-//! | empty slabs | nothing was refilled or exchanged between two looks | granules |
-//! | holes in slabs | the slab has as many free objects as at the last look | the kernel |
-//! | free granules | they were free at the last look | the kernel |
+//! | the sheaves of a slot | their cursors are the same at two ticks | slabs |
+//! | the depot | the objects were not needed between two ticks | slabs |
+//! | empty slabs | nothing was refilled or exchanged between two ticks | granules |
+//! | holes in slabs | the slab has as many free objects as at the last tick | the kernel |
+//! | free granules | they were free at the last tick | the kernel |
 //!
 //! Objects in use do not move, but refills are from the fullest slabs: [`compact`] has a program
 //! that goes on to allocate and free end up with full slabs instead of many sparse ones.
 //!
-//! The looks are those of the reclaimer of `sheaves-rcu`, see
-//! [`sheaves_rcu::internal::arm_keeper`]. A cache that is in use pays one refill for each look; one
+//! The ticks are those of the reclaimer of `sheaves-rcu`, see
+//! [`sheaves_rcu::internal::arm_keeper`]. A cache that is in use pays one refill for each tick; one
 //! that is not used has nothing after three.
 
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -33,21 +33,21 @@ use crate::space::hint::Hint;
 use crate::space::slab::{self, Holes};
 use crate::space::window::GRANULE_BYTES;
 
-/// With less left after a look there is no other one: frees keep that small, see `chunk`.
+/// With less left after a tick there is no other one: frees keep that small, see `chunk`.
 const LEFT_BYTES_MIN: usize = 1 << 20;
 
-/// One look at everything in reach. True if enough is left that may be unused at the next.
-pub(crate) fn age(reach: Reach) -> bool {
-    let mut left_bytes = age_slots(reach);
+/// One tick of everything in reach. True if enough is left that may be unused at the next.
+pub(crate) fn tick(reach: Reach) -> bool {
+    let mut left_bytes = tick_slots(reach);
     for number in 0..registry::numbers_used() {
         let id = CacheId::new(number as u16);
-        age_depot(id);
-        left_bytes += if_existing(id, |id| quarantine::age(id, reach)).unwrap_or(0);
-        left_bytes += if_existing(id, age_slabs).unwrap_or(0);
+        tick_depot(id);
+        left_bytes += if_existing(id, |id| quarantine::tick(id, reach)).unwrap_or(0);
+        left_bytes += if_existing(id, tick_slabs).unwrap_or(0);
     }
     refill::arm_reclaimer_if_pending();
-    left_bytes += age_holes();
-    left_bytes += chunk::age();
+    left_bytes += tick_holes();
+    left_bytes += chunk::tick();
     let is_left = left_bytes >= LEFT_BYTES_MIN;
     if !is_left {
         pool::trim();
@@ -58,10 +58,10 @@ pub(crate) fn age(reach: Reach) -> bool {
 /// Caches whose words are drained together.
 const BATCH: usize = 32;
 
-/// Flushes the sheaves of slots whose cursors have not changed since the last look; returns the
+/// Flushes the sheaves of slots whose cursors have not changed since the last tick; returns the
 /// bytes of the others. May interrupt the CPUs that run this process once for [`BATCH`] caches, if
 /// there are such sheaves.
-fn age_slots(reach: Reach) -> usize {
+fn tick_slots(reach: Reach) -> usize {
     let Some(seen) = Seen::get() else { return 0 };
     let mut left_bytes = 0;
     each_batch(|ids, words| {
@@ -166,7 +166,7 @@ fn each_batch(mut visit: impl FnMut(&[CacheId], &[Word])) {
     }
 }
 
-/// The cursors of all words in all slots at the last look, and whether they were the same before.
+/// The cursors of all words in all slots at the last tick, and whether they were the same before.
 #[derive(Clone, Copy)]
 struct Seen(usize);
 
@@ -190,7 +190,7 @@ impl Seen {
         unsafe { &*core::ptr::with_exposed_provenance::<AtomicU64>(address) }
     }
 
-    /// Notes a cursor; true if it is the one of the last look. Bit 0 of an entry notes that.
+    /// Notes a cursor; true if it is the one of the last tick. Bit 0 of an entry notes that.
     fn note(self, word: Word, slot: usize, cursor: Cursor) -> bool {
         let (entry, bits) = (self.entry(word, slot), cursor.bits() as u64);
         // Relaxed, both: the keeper's own.
@@ -208,9 +208,9 @@ impl Seen {
 /// Sheaves that are flushed at one hold of the registry lock.
 const SHEAVES: usize = 64;
 
-/// Flushes what the depot did not need since the last look.
-fn age_depot(id: CacheId) {
-    let age = |id: CacheId| id.descriptor().depot.age(id.shape());
+/// Flushes what the depot did not need since the last tick.
+fn tick_depot(id: CacheId) {
+    let age = |id: CacheId| id.descriptor().depot.tick(id.shape());
     flush_depot(id, if_existing(id, age).unwrap_or(0));
 }
 
@@ -224,9 +224,9 @@ pub(crate) fn flush_depot(id: CacheId, mut surplus: usize) {
     }
 }
 
-/// Releases the empty slabs of a cache that was not used since the last look. Returns the bytes
+/// Releases the empty slabs of a cache that was not used since the last tick. Returns the bytes
 /// that are left in empty slabs and in the depot.
-fn age_slabs(id: CacheId) -> usize {
+fn tick_slabs(id: CacheId) -> usize {
     let (depot, shape) = (&id.descriptor().depot, id.shape());
     let mut slabs = id.descriptor().slabs.lock();
     let is_used = depot.was_used(slabs.counts.refills);
@@ -243,15 +243,15 @@ fn age_slabs(id: CacheId) -> usize {
     slab_bytes + depot.objects() * shape.stride
 }
 
-/// Discards the holes of slabs that have as many free objects as at the last look. Returns the
+/// Discards the holes of slabs that have as many free objects as at the last tick. Returns the
 /// bytes of free objects in the others.
-fn age_holes() -> usize {
+fn tick_holes() -> usize {
     let mut left_bytes = 0;
     for granule in granule::all() {
         if granule.owner() == 0 {
             continue;
         }
-        match slab::header(granule).look_at_holes() {
+        match slab::header(granule).tick_holes() {
             Holes::Known => {}
             Holes::New => left_bytes += free_bytes(granule),
             Holes::Old => discard_holes(granule),

@@ -18,7 +18,7 @@ pub(crate) fn shrink(id: CacheId, reach: Reach) -> bool {
     let complete = incoming::flush_slots(id, reach);
     let shape = id.shape();
     if !shape.is_plain() {
-        quarantine::release_all(id);
+        quarantine::flush_queue(id);
     }
     release_depot_and_slabs(id);
     if shape.may_discard() {

@@ -1,4 +1,4 @@
-//! What frees do at once with free objects between others, before the keeper looks, and where there
+//! What frees do at once with free objects between others, before the keeper ticks, and where there
 //! is none: in a process with one thread above all.
 //!
 //! Free slabs go back as soon as there are many, see `chunk`. But objects that are freed in random
@@ -158,9 +158,9 @@ fn has_grown(peak_bytes: usize) -> bool {
 /// True if objects of the slab became free since its holes were discarded.
 fn has_new_holes(granule: granule::Granule) -> bool {
     let slab = slab::header(granule);
-    match slab.look_at_holes() {
+    match slab.tick_holes() {
         Holes::Known => false,
-        Holes::New => slab.look_at_holes() == Holes::Old,
+        Holes::New => slab.tick_holes() == Holes::Old,
         Holes::Old => true,
     }
 }

@@ -66,7 +66,7 @@ pub(crate) struct Slab {
     pub(crate) previous: AtomicU32,
     /// The slab has one object, which reads as zeros because it has never been used.
     is_zero: AtomicBool,
-    /// Free objects at the last look of the keeper, twice; plus 1 when the holes were discarded
+    /// Free objects at the last tick, twice; plus 1 when the holes were discarded
     /// since then.
     holes: AtomicU32,
     /// Of a watched slab from before profiling was turned on: place of its bits, see
@@ -84,7 +84,7 @@ const _: () = assert!(size_of::<Slab>() == SLAB_HEADER_BYTES);
 pub(crate) enum Holes {
     /// There are none, or they were discarded.
     Known,
-    /// Their number has changed since the last look.
+    /// Their number has changed since the last tick.
     New,
     /// Their number has not changed.
     Old,
@@ -239,7 +239,7 @@ impl Slab {
 
     /// For the keeper: what it knows of the holes. If they are old, they are known from now on, and
     /// the caller discards them.
-    pub(crate) fn look_at_holes(&self) -> Holes {
+    pub(crate) fn tick_holes(&self) -> Holes {
         // Relaxed, all: hints; only the keeper writes `holes`, or a cache whose slab is new.
         let free = self.free.load(Ordering::Relaxed);
         let seen = self.holes.load(Ordering::Relaxed);

@@ -4,7 +4,7 @@ use super::dense::DENSE_MS;
 use super::in_progress::InProgress;
 use super::purge::{Which, purge};
 use super::state::{CHUNKS, granule_of, mask, position_of, runs_of};
-use super::{HugePages, begin_run, finish_run, give_run};
+use super::{HugePages, begin_run, finish_run, release_run};
 use crate::raw::{Cache, Options};
 use core::alloc::Layout;
 use sheaves_rcu::internal::keeper;
@@ -80,7 +80,7 @@ fn dense_chunks_ask_for_huge_pages_until_they_have_holes() {
             purge(Which::Old);
         }
         assert_eq!(has_asked(address), asks && system != vm::HugePages::NEVER, "{mode:?}");
-        give_run(run.first, 32);
+        release_run(run.first, 32);
         purge(Which::All);
         assert!(!has_asked(address));
     }
@@ -94,7 +94,7 @@ fn dense_chunks_ask_for_huge_pages_until_they_have_holes() {
     // Where the kernel does it anyway there is nothing to ask for.
     assert_eq!(has_asked(runs.last().unwrap().first.address()), system.are_on_request());
     for run in runs {
-        give_run(run.first, 32);
+        release_run(run.first, 32);
     }
     super::note_child();
     assert_eq!(CHUNKS.lock().huge_pages, HugePages::Always);
@@ -150,7 +150,7 @@ fn advice_splits_the_heap_into_few_mappings() {
     let end = chunks.count;
     chunks.advise(first, end, Advice::Avoid, usize::MAX);
     drop(chunks);
-    runs.iter().for_each(|run| give_run(run.first, 32));
+    runs.iter().for_each(|run| release_run(run.first, 32));
 }
 
 /// A part of a chunk is mapped at first; the rest follows when it is needed.

@@ -80,13 +80,13 @@ fn what_was_there_all_the_time_is_unused() {
     };
     let take = || pool::put_empty(depot.take_full().unwrap().sheaf());
     (0..3).for_each(|_| put());
-    assert_eq!(depot.age(&shape), 0, "they were not there at the look before");
+    assert_eq!(depot.tick(&shape), 0, "they were not there at the look before");
     take();
     put();
-    assert_eq!(depot.age(&shape), 2 * objects, "one was needed");
-    assert_eq!(depot.age(&shape), 3 * objects);
+    assert_eq!(depot.tick(&shape), 2 * objects, "one was needed");
+    assert_eq!(depot.tick(&shape), 3 * objects);
     (0..3).for_each(|_| take());
-    assert_eq!(depot.age(&shape), 0);
+    assert_eq!(depot.tick(&shape), 0);
     assert!(!depot.was_used(0));
     depot.count_exchange(&shape);
     assert!(depot.was_used(0) && !depot.was_used(0));

@@ -2,7 +2,7 @@ use core::sync::atomic::Ordering;
 
 use super::{Holes, header};
 use crate::raw::{Cache, Options};
-use crate::space::chunk::{begin_run, finish_run, give_run};
+use crate::space::chunk::{begin_run, finish_run, release_run};
 
 #[test]
 fn holes_are_old_once_when_nothing_has_changed() {
@@ -12,17 +12,17 @@ fn holes_are_old_once_when_nothing_has_changed() {
     finish_run(&run);
     let slab = header(run.first);
     slab.init(0, 8, false);
-    assert_eq!(slab.look_at_holes(), Holes::New);
-    assert_eq!(slab.look_at_holes(), Holes::Old);
-    assert_eq!(slab.look_at_holes(), Holes::Known);
+    assert_eq!(slab.tick_holes(), Holes::New);
+    assert_eq!(slab.tick_holes(), Holes::Old);
+    assert_eq!(slab.tick_holes(), Holes::Known);
     slab.take(false, 3, |_, _| ());
-    assert_eq!(slab.look_at_holes(), Holes::New);
+    assert_eq!(slab.tick_holes(), Holes::New);
     slab.take(false, 1, |_, _| ());
-    assert_eq!(slab.look_at_holes(), Holes::New);
-    assert_eq!(slab.look_at_holes(), Holes::Old);
+    assert_eq!(slab.tick_holes(), Holes::New);
+    assert_eq!(slab.tick_holes(), Holes::Old);
     slab.take(false, 4, |_, _| ());
-    assert_eq!(slab.look_at_holes(), Holes::Known, "there are none");
+    assert_eq!(slab.tick_holes(), Holes::Known, "there are none");
     // Relaxed: this test's own.
     assert_eq!(slab.free.load(Ordering::Relaxed), 0);
-    give_run(run.first, 1);
+    release_run(run.first, 1);
 }

@@ -72,7 +72,7 @@ pub(crate) fn free(id: CacheId, object: usize) {
         let _section = sheaves_rcu::read();
         add(id, object);
     }
-    release_surplus(id);
+    flush_surplus(id);
 }
 
 /// Returns the objects of a sheaf to allocate from to their slabs.
@@ -93,17 +93,17 @@ pub(crate) fn return_unused(id: CacheId, objects: &mut [usize]) {
     flush::flush(id, &mut objects[..count]);
 }
 
-/// Releases what there is too much of. Not in a read section, which would delay that.
-pub(crate) fn release_surplus(id: CacheId) {
+/// Flushes what there is too much of. Not in a read section, which would delay that.
+pub(crate) fn flush_surplus(id: CacheId) {
     let spare = id.descriptor().depot.sheaf_objects().max(SPARE_MIN);
-    release_surplus_of(id, spare, Reach::Quiet);
+    flush_surplus_of(id, spare, Reach::Quiet);
     let bytes = of(id).objects() * id.shape().stride;
     if bytes >= MUCH_BYTES {
         chunk::note_unused(bytes);
     }
 }
 
-fn release_surplus_of(id: CacheId, spare: usize, reach: Reach) {
+fn flush_surplus_of(id: CacheId, spare: usize, reach: Reach) {
     while let Some(cursor) = take_surplus(id, spare, reach) {
         release_sheaf(id, cursor);
     }
@@ -207,7 +207,7 @@ const WAIT_NS: u64 = 10_000_000;
 
 /// For the library's thread: confirms what other threads wait for.
 pub(crate) fn sweep() {
-    registry::map_existing(|id| age(id, Reach::Interrupts)).for_each(drop);
+    registry::map_existing(|id| tick(id, Reach::Interrupts)).for_each(drop);
     refill::arm_reclaimer_if_pending();
     // Relaxed: what it has confirmed is under locks.
     SWEEPS.fetch_add(1, Ordering::Relaxed);
@@ -249,17 +249,17 @@ fn seal_slots(id: CacheId, reach: Reach) -> bool {
     is_complete
 }
 
-/// For the keeper: releases what is too much or too old. Returns the bytes that are too much yet.
-pub(crate) fn age(id: CacheId, reach: Reach) -> usize {
+/// For the keeper: flushes what is too much or too old. Returns the bytes that are too much yet.
+pub(crate) fn tick(id: CacheId, reach: Reach) -> usize {
     if id.shape().is_plain() {
         return 0;
     }
-    release_surplus_of(id, 0, reach);
+    flush_surplus_of(id, 0, reach);
     of(id).surplus(id) * id.shape().stride
 }
 
-/// Releases everything.
-pub(crate) fn release_all(id: CacheId) {
+/// Flushes everything.
+pub(crate) fn flush_queue(id: CacheId) {
     while let Some(cursor) = take_any(id) {
         release_sheaf(id, cursor);
     }
@@ -271,11 +271,11 @@ fn take_any(id: CacheId) -> Option<Cursor> {
     of(id).take_oldest(&mut fifo)
 }
 
-/// Releases everything of all caches, when memory is out. True if there was something.
-pub(crate) fn release_everything() -> bool {
+/// Flushes everything of all caches, when memory is out. True if there was something.
+pub(crate) fn flush_every_queue() -> bool {
     let release = |id: CacheId| {
         let any = of(id).objects() != 0;
-        release_all(id);
+        flush_queue(id);
         any
     };
     let any = registry::map_existing(release).fold(false, |any, one| any | one);
@@ -286,13 +286,13 @@ pub(crate) fn release_everything() -> bool {
 /// Takes one object from the slabs, or what is in quarantine if memory is out. Otherwise 0.
 pub(crate) fn refill_one(id: CacheId) -> usize {
     let mut one = [0];
-    if refill::refill(id, &mut one) == 0 && release_everything() {
+    if refill::refill(id, &mut one) == 0 && flush_every_queue() {
         refill::refill(id, &mut one);
     }
     one[0]
 }
 
-/// Checks that nothing was written to what is in quarantine, and releases it, when the process
+/// Checks that nothing was written to what is in quarantine, and flushes it, when the process
 /// ends.
 pub(crate) fn check(id: CacheId) {
     let shape = id.shape();

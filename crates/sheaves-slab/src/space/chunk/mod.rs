@@ -10,9 +10,9 @@
 //! | 1 | 0 | 0 | is free, holds old contents, freed before the last tick: discarded at the next |
 //!
 //! Runs are placed at the lowest address where they fit, so that the heap stays dense and chunks at
-//! its end become free; but in granules with old contents first. The keeper makes a tick at each of
-//! its looks. While there is no keeper, the threads that use caches make the looks; what is free
-//! above a limit goes back at once, in pieces.
+//! its end become free; but in granules with old contents first. The keeper ticks. While
+//! there is none, the threads that use caches do; what is free above a limit goes back at once, in
+//! pieces.
 //!
 //! All of this is under one lock, except the system calls that return memory, which take 0.1 ms for
 //! each MiB: they are made without any lock. Meanwhile the granules are in a list of their own, see
@@ -29,10 +29,10 @@ mod state;
 pub(crate) use advice::HugePages;
 pub use due::{note_other_bytes, note_unused};
 pub(crate) use due::{note_sweep, note_use};
-pub(crate) use purge::age;
+pub(crate) use purge::tick;
 pub use purge::{after_alloc, after_free, note_holes, trim};
 pub use run::{Footprint, footprint};
-pub(crate) use run::{Run, begin_run, finish_run, give_run};
+pub(crate) use run::{Run, begin_run, finish_run, release_run};
 pub(crate) use run::{free_in_progress_of_others, note_child};
 pub(crate) use state::CHUNKS;
 

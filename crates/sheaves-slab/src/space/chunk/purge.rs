@@ -170,8 +170,8 @@ fn purge_surplus() {
     }
 }
 
-/// One look of the keeper: makes a tick; returns the bytes that are dirty after it.
-pub(crate) fn age() -> usize {
+/// One tick; returns the bytes that are dirty after it.
+pub(crate) fn tick() -> usize {
     purge(Which::Old);
     due::note_tick(clock::coarse_ms());
     CHUNKS.lock().dirty * GRANULE_BYTES

@@ -39,7 +39,7 @@ pub(crate) fn finish_run(run: &Run) {
 
 /// Releases a run; may be called under locks. The caller has cleared its entries in the owner map,
 /// and calls [`after_free`](super::after_free) when it holds no lock.
-pub(crate) fn give_run(first: Granule, count: usize) {
+pub(crate) fn release_run(first: Granule, count: usize) {
     let (index, bit) = position_of(first);
     let mut chunks = CHUNKS.lock();
     chunks.give(index, mask(bit, count), false);
