@@ -24,9 +24,9 @@
 //! | free or call something after a grace period | [`mod@defer`], [`fn@defer`] | never |
 //!
 //! Threads need no registration. A thread of the library runs while a future waits or something is
-//! deferred, and for two seconds after. All memory is mapped directly from the kernel, except the
-//! boxes of [`RcuCell`] and of deferred closures. The environment variables `SHEAVES_RCU...` are
-//! documented in the crate `sheaves`.
+//! deferred, and for two seconds after. Memory is mapped directly from the kernel, except the boxes
+//! of [`RcuCell`] and of deferred closures. The crate `sheaves` documents the environment
+//! variables.
 //!
 //! Whether readers fence is decided when the object is loaded. If a seccomp filter refuses
 //! membarrier later, a grace period that needs it takes 10 ms; see [`defer::before_sandbox`].

@@ -150,12 +150,10 @@ impl<T: fmt::Debug> fmt::Debug for RcuOption<T> {
 /// let seen = config.load(&guard);
 /// let old = config.store(String::from("fast"));
 /// // The reader keeps the value that it loaded.
-/// assert_eq!(seen, "slow");
-/// assert_eq!(config.load(&guard), "fast");
+/// assert_eq!((seen.as_str(), config.load(&guard).as_str()), ("slow", "fast"));
 /// drop(guard);
 /// // No section is open any more: the old value comes back.
-/// let old = old.synchronize().map_err(|_| "inside a reader")?;
-/// assert_eq!(*old, "slow");
+/// assert_eq!(*old.synchronize().map_err(|_| "inside a reader")?, "slow");
 /// # Ok::<(), &str>(())
 /// ```
 ///

@@ -83,7 +83,7 @@ pub trait Sink: Sync {
 pub(crate) static SINKS: Lock<[Option<&'static dyn Sink>; SINKS_MAX]> =
     Lock::new([None; SINKS_MAX]);
 
-/// Adds a sink for good, unless one of its name is known; false if there are [`SINKS_MAX`] already.
+/// Adds a sink for good, unless one of its name is known; false if there are eight already.
 /// Several threads may call this at the same time. Takes a short lock.
 pub fn register(sink: &'static dyn Sink) -> bool {
     let mut sinks = SINKS.lock();
