@@ -28,9 +28,9 @@ impl Class {
     #[inline(always)]
     pub(crate) const fn of(shape: Shape) -> Option<Class> {
         let index = match shape.size {
-            ..=64 => (shape.size - 1) / 4,
-            ..=128 => 16 + (shape.size - 65) / 16,
-            ..=BYTES_MAX => 20 + (shape.size - 129) / 32,
+            1..=64 => (shape.size - 1) / 4,
+            65..=128 => 16 + (shape.size - 65) / 16,
+            129..=BYTES_MAX => 20 + (shape.size - 129) / 32,
             _ => return None,
         };
         let class = Class::at(index);
