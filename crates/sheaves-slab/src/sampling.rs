@@ -73,7 +73,7 @@ pub fn stop() {
     }
 }
 
-/// Guards one in `one_in` samples from now on: see [`crate::trap`]. While the profile is off,
+/// Guards one in `one_in` samples from now on: see [`trap`]. While the profile is off,
 /// there are samples as if it were on at [`RATE_BYTES`]. False in a hardened process, when memory
 /// has run out, or where the kernel refuses the handler of SIGSEGV. Costs what [`start`] does.
 pub fn start_traps(one_in: usize) -> bool {

@@ -5,8 +5,8 @@
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
+use core::sync::atomic::Ordering;
 use std::collections::HashSet;
-use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard};
 use std::thread;
 

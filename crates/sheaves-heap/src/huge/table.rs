@@ -59,7 +59,7 @@ impl Table {
     const fn new() -> Table {
         const NONE: Entry = Entry { address: 0, bytes: 0 };
         Table {
-            entries: by_address::Table::new(),
+            entries: by_address::Table::EMPTY,
             count: 0,
             bytes: 0,
             kept: 0,

@@ -31,11 +31,8 @@ pub struct Table<E> {
 }
 
 impl<E: ByAddress> Table<E> {
-    /// An empty table, without memory.
-    #[must_use]
-    pub const fn new() -> Table<E> {
-        Table { base: 0, capacity: 0, count: 0, entries: PhantomData }
-    }
+    /// A table without entries and memory.
+    pub const EMPTY: Table<E> = Table { base: 0, capacity: 0, count: 0, entries: PhantomData };
 
     /// Number of entries, empty or not: 0 or a power of two.
     #[must_use]
@@ -145,7 +142,7 @@ impl<E: ByAddress> Table<E> {
 
     /// Forgets every entry.
     pub fn clear(&mut self) {
-        core::mem::replace(self, Table::new()).unmap();
+        core::mem::replace(self, Table::EMPTY).unmap();
     }
 
     fn unmap(self) {

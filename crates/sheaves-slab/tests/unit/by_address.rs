@@ -38,7 +38,7 @@ impl Table<Entry> {
 
 #[test]
 fn entries_are_found_until_they_are_removed() {
-    let mut table = Table::<Entry>::new();
+    let mut table = Table::<Entry>::EMPTY;
     let mut known = HashMap::new();
     let mut seed = 1_u64;
     for _ in 0..200_000 {
@@ -61,7 +61,7 @@ fn entries_are_found_until_they_are_removed() {
 
 #[test]
 fn the_table_does_not_grow_without_end() {
-    let mut table = Table::<Entry>::new();
+    let mut table = Table::<Entry>::EMPTY;
     let accepted = (1..2 * ENTRIES_MAX).take_while(|index| table.insert(index * 8)).count();
     assert_eq!(accepted, ENTRIES_MAX / 2);
     // One more after one less.

@@ -110,7 +110,7 @@ pub(crate) struct Head {
 }
 
 pub(crate) static PROFILE: Lock<Profile> = Lock::new(Profile {
-    records: Table::new(),
+    records: Table::EMPTY,
     sites: Sites::new(),
     trap_rate: 0,
     head: Head { rate: 0, session: 0, since_ms: 0, dropped: 0 },
