@@ -60,7 +60,7 @@ pub mod internal {
     pub use crate::defer::work::requests::{
         after_seal, arm_age, arm_keeper, request_fence, request_sweep, serve,
     };
-    pub use crate::defer::work::sink::{Sink, register, return_all};
+    pub use crate::defer::work::sink::{Sink, register, trim};
     pub use crate::grace::cookie::start_quietly;
     pub use crate::grace::expedite::end_expedite;
     pub use crate::grace::survey::{Reading, Section, Survey, readers, section, survey};

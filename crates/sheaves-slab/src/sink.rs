@@ -35,7 +35,7 @@ impl Sink for Slab {
         deferred::pending()
     }
 
-    fn age(&self, reach: Reach) -> bool {
+    fn tick(&self, reach: Reach) -> bool {
         if reach == Reach::Interrupts {
             limit::read_again();
         }
@@ -52,7 +52,7 @@ impl Sink for Slab {
         quarantine::sweep();
     }
 
-    fn return_all(&self, reach: Reach) {
+    fn trim(&self, reach: Reach) {
         reclaim::trim_in(0, reach);
     }
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use sheaves_slab::raw::{Cache, Options};
 
-/// Three looks of the keeper, on a machine that is busy with ten other tests.
+/// Three ticks of the keeper, on a machine that is busy with ten other tests.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn cache(name: &str, size: usize) -> Cache {
@@ -119,7 +119,7 @@ fn holes_are_discarded_and_their_neighbours_are_not() {
     cache.destroy().unwrap();
 }
 
-/// Each thread changes its objects all the time, while the keeper looks several times.
+/// Each thread changes its objects all the time, while the keeper ticks several times.
 #[test]
 fn what_is_used_stays_whole() {
     let size = 3_000;

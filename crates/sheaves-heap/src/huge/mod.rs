@@ -68,7 +68,7 @@ fn map_after_return(bytes: usize, align: usize) -> Option<usize> {
     if chunk::footprint().mapped_bytes < bytes {
         return None;
     }
-    internal::return_all(Reach::Quiet);
+    internal::trim(Reach::Quiet);
     map::aligned(bytes, align)
 }
 
@@ -173,7 +173,7 @@ pub(crate) fn register() {
 }
 
 impl internal::Sink for Huge {
-    fn age(&self, _reach: Reach) -> bool {
+    fn tick(&self, _reach: Reach) -> bool {
         let Some(decay_ms) = keeper::decay_ms() else { return false };
         let before_ms = clock::coarse_ms().saturating_sub(decay_ms);
         loop {
@@ -186,7 +186,7 @@ impl internal::Sink for Huge {
         }
     }
 
-    fn return_all(&self, _reach: Reach) {
+    fn trim(&self, _reach: Reach) {
         trim(0);
     }
 

@@ -1,4 +1,4 @@
-//! The keeper looks as long as something is left, and not any more.
+//! The keeper ticks as long as something is left, and not any more.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
@@ -10,19 +10,19 @@ use sheaves_sys::membarrier::Reach;
 
 use crate::{alone, is_own, pass_own, wait_until};
 
-/// Something that takes some looks to be returned.
+/// Something that takes some ticks to be returned.
 struct Unused {
-    looks_left: AtomicUsize,
-    looks: AtomicUsize,
+    ticks_left: AtomicUsize,
+    ticks: AtomicUsize,
 }
 
-static UNUSED: Unused = Unused { looks_left: AtomicUsize::new(0), looks: AtomicUsize::new(0) };
+static UNUSED: Unused = Unused { ticks_left: AtomicUsize::new(0), ticks: AtomicUsize::new(0) };
 
 impl Sink for Unused {
-    fn age(&self, _reach: Reach) -> bool {
-        self.looks.fetch_add(1, Ordering::SeqCst);
+    fn tick(&self, _reach: Reach) -> bool {
+        self.ticks.fetch_add(1, Ordering::SeqCst);
         let less = |left: usize| left.checked_sub(1);
-        self.looks_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok()
+        self.ticks_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok()
     }
 
     fn name(&self) -> &'static str {
@@ -30,27 +30,27 @@ impl Sink for Unused {
     }
 }
 
-fn looks() -> usize {
-    UNUSED.looks.load(Ordering::SeqCst)
+fn ticks() -> usize {
+    UNUSED.ticks.load(Ordering::SeqCst)
 }
 
 #[test]
-fn it_looks_until_nothing_is_left() {
+fn it_ticks_until_nothing_is_left() {
     let _alone = alone();
     if !is_own() {
-        pass_own("keeper::it_looks_until_nothing_is_left", &[("SHEAVES_DECAY_MS", "100")]);
+        pass_own("keeper::it_ticks_until_nothing_is_left", &[("SHEAVES_DECAY_MS", "100")]);
         return;
     }
     assert_eq!(period_ms(), Some(50));
     assert!(register(&UNUSED));
     for round in 1..3 {
-        UNUSED.looks_left.store(3, Ordering::SeqCst);
+        UNUSED.ticks_left.store(3, Ordering::SeqCst);
         arm_keeper(true);
         assert!(is_active(), "there are several threads");
         wait_until("the last tick", || !is_active());
-        assert_eq!(looks(), 4 * round);
+        assert_eq!(ticks(), 4 * round);
         thread::sleep(Duration::from_millis(300));
-        assert_eq!(looks(), 4 * round, "it looks although nothing is left");
+        assert_eq!(ticks(), 4 * round, "it ticks although nothing is left");
     }
 }
 

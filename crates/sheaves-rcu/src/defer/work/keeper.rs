@@ -1,7 +1,7 @@
 //! The keeper: the reclaimer, as the thread that returns unused memory to the kernel.
 //!
 //! A layer above arms it when memory lies unused. From then on it ticks twice in the time of
-//! `SHEAVES_DECAY_MS`, see [`Sink::age`](super::sink::Sink::age), until a tick finds nothing
+//! `SHEAVES_DECAY_MS`, see [`Sink::tick`](super::sink::Sink::tick), until a tick finds nothing
 //! unused. Between two ticks it has the layers above compact what is in use, as long as that has an
 //! effect.
 //!
@@ -161,7 +161,7 @@ pub fn tick_here() {
 /// True if something is left.
 fn tick(reach: Reach) -> bool {
     let begin_ns = clock::fine_ns();
-    let is_left = sink::sinks().fold(false, |is_left, sink| sink.age(reach) | is_left);
+    let is_left = sink::sinks().fold(false, |is_left, sink| sink.tick(reach) | is_left);
     // Relaxed, both: statistics.
     TICKS.fetch_add(1, Ordering::Relaxed);
     BUSY_NS.fetch_add(clock::fine_ns().saturating_sub(begin_ns), Ordering::Relaxed);

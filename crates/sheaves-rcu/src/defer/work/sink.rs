@@ -1,4 +1,4 @@
-//! Sinks: the layers above, which store deferred memory themselves.
+//! Sinks: the layers above, which store deferred memory themselves, or keep unused memory.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -42,7 +42,8 @@ impl core::ops::Add for Pending {
     }
 }
 
-/// A layer above that stores deferred memory itself, or keeps unused memory.
+/// A layer above that stores deferred memory itself ([`seal`](Sink::seal), `reclaim`, `pending`),
+/// keeps unused memory ([`tick`](Sink::tick), `compact`, `sweep`, `trim`), or does both.
 ///
 /// No method is called under a lock of this crate. [`Sink::reclaim`] must not wait for readers:
 /// under hard pressure a thread that defers may call it inside a read section.
@@ -62,11 +63,11 @@ pub trait Sink: Sync {
     }
     /// Discards what was unused at the last call and still is. True if something else is unused, so
     /// that another call is necessary. See `keeper`.
-    fn age(&self, _reach: Reach) -> bool {
+    fn tick(&self, _reach: Reach) -> bool {
         false
     }
     /// Compacts what is in use, without waiting. True if another call may help, some time later.
-    /// Called by the reclaimer after [`Sink::age`].
+    /// Called by the reclaimer after [`Sink::tick`].
     fn compact(&self) -> bool {
         false
     }
@@ -74,7 +75,7 @@ pub trait Sink: Sync {
     /// after [`super::requests::request_sweep`].
     fn sweep(&self) {}
     /// Returns all unused memory to the kernel at once.
-    fn return_all(&self, _reach: Reach) {}
+    fn trim(&self, _reach: Reach) {}
     /// A unique name, for statistics.
     fn name(&self) -> &'static str;
 }
@@ -93,8 +94,8 @@ pub fn register(sink: &'static dyn Sink) -> bool {
 }
 
 /// Returns all unused memory of all layers at once: near a limit.
-pub fn return_all(reach: Reach) {
-    sinks().for_each(|sink| sink.return_all(reach));
+pub fn trim(reach: Reach) {
+    sinks().for_each(|sink| sink.trim(reach));
 }
 
 /// The sinks that there are: without the lock.

@@ -132,7 +132,7 @@ fn return_due() {
         if internal::reclaimer_thread().is_some() {
             defer::flush();
         }
-        internal::return_all(Reach::Quiet);
+        internal::trim(Reach::Quiet);
         limit::end();
     }
     if due & SWEEP != 0 {
