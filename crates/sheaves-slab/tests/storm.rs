@@ -130,7 +130,11 @@ struct Storm<'a> {
 impl Storm<'_> {
     // Relaxed, all of this file: counters and hints; joining the threads orders the rest.
     fn goes_on(&self) -> bool {
-        !self.over.load(Ordering::Relaxed) && Instant::now() < self.until
+        // On a busy machine the thread that moves the others may not have run yet.
+        let has_moved = self.migrations.load(Ordering::Relaxed) > 0;
+        let has_stormed = has_moved && SIGNALS.load(Ordering::Relaxed) > 0;
+        let patience = if has_stormed { Duration::ZERO } else { Duration::from_secs(60) };
+        !self.over.load(Ordering::Relaxed) && Instant::now() < self.until + patience
     }
 
     fn found(&self, text: String) {
