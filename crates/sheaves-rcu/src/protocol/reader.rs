@@ -10,11 +10,11 @@
 //!
 //! | value | meaning | written by | transitions |
 //! |---|---|---|---|
-//! | [`IDLE`] | no section | its thread | -> reading, by the outermost lock |
-//! | sequence, reading | in a section | its thread | -> [`IDLE`], by the last unlock |
-//! | [`IDLE`] | no section | its thread | -> [`FENCED`], by `enter_idle` |
-//! | [`FENCED`] | no section, the next one is fenced | its thread | -> reading with the bit |
-//! | sequence, fenced, reading | in a section | its thread | -> [`IDLE`], or back to [`FENCED`] |
+//! | [`OUTSIDE`] | no section | its thread | -> reading, by the outermost lock |
+//! | sequence, reading | in a section | its thread | -> [`OUTSIDE`], by the last unlock |
+//! | [`OUTSIDE`] | no section | its thread | -> [`OUTSIDE_FENCED`], by `enter_idle` |
+//! | [`OUTSIDE_FENCED`] | no section, the next one fences | its thread | -> reading with the bit |
+//! | sequence, fenced, reading | in a section | its thread | -> either, by the last unlock |
 //! | all ones | a thread without a record | never: it is a constant | none |
 //!
 //! `nesting` is for the thread itself, and says what its unlock has to do:
@@ -27,8 +27,8 @@
 //! | [`SLOW`], c and n | the same, and c more sections fence | c -> c - 1 by an outermost lock |
 //! | all ones | a thread without a record | none |
 //!
-//! A lock tests `state` for [`IDLE`], an unlock tests `nesting` for 0: with one word for both, an
-//! unlock would wait for the store of its lock. Other threads write to the words only when the
+//! A lock tests `state` for [`OUTSIDE`], an unlock tests `nesting` for 0: with one word for both,
+//! an unlock would wait for the store of its lock. Other threads write to the words only when the
 //! thread is gone, and in the child of a fork.
 //!
 //! `fenced` is the last grace period that had begun before the thread's last full fence. Let it be
@@ -38,26 +38,28 @@
 //! thread reads after P is what the updater stored. `fenced` is stored after P and read with
 //! Acquire, so what the thread did before P happened before the leader's next step.
 //!
-//! A thread whose `state` is [`FENCED`] passes a fence when it begins its next section, after it
-//! has stored its new state. If the leader's fence is before that fence, the section reads what
-//! updaters stored; otherwise the leader reads the new state.
+//! A thread whose `state` is [`OUTSIDE_FENCED`] passes a fence when it begins its next section,
+//! after it has stored its new state. If the leader's fence is before that fence, the section reads
+//! what updaters stored; otherwise the leader reads the new state.
 
 use core::sync::atomic::compiler_fence;
 
 use super::machine::{AtomicU64, Ordering, fence};
 
-/// No section is open, and none needs a fence.
-pub(crate) const IDLE: u64 = 0;
+/// No section is open, and the next one needs no fence.
+pub(crate) const OUTSIDE: u64 = 0;
 /// The bit of sections that order themselves by a fence: all of them where membarrier is refused,
-/// otherwise the first ones of a thread, and the first one after it was idle.
+/// otherwise the first ones of a thread, and the first one after `enter_idle`.
 pub(crate) const FENCED: u64 = 1 << 15;
+/// No section is open, and the next one fences.
+pub(crate) const OUTSIDE_FENCED: u64 = FENCED;
 /// The bit of an open section.
 pub(crate) const READING: u64 = 1;
 /// The distance between two sequences.
 pub(crate) const STEP: u64 = 1 << 16;
 /// The first value of the process's sequence: number 1, reading.
 pub(crate) const FIRST: u64 = STEP | READING;
-/// In `nesting`: every unlock takes the slow path, and [`FENCED`] is not replaced by [`IDLE`].
+/// In `nesting`: every unlock takes the slow path, and [`FENCED`] stays in `state`.
 pub(crate) const SLOW: u64 = 1 << 63;
 /// In `nesting`: the bits that count nested sections.
 pub(crate) const NESTED: u64 = u32::MAX as u64;
@@ -93,8 +95,8 @@ impl Reader {
     pub(crate) fn enter(&self, sequence: &AtomicU64) -> bool {
         // Relaxed, both: only this thread writes the state. The sequence may be an old one: then a
         // grace period waits longer.
-        let is_idle = self.state.load(Ordering::Relaxed) == IDLE;
-        if is_idle {
+        let is_outside = self.state.load(Ordering::Relaxed) == OUTSIDE;
+        if is_outside {
             let now = sequence.load(Ordering::Relaxed);
             // Release pairs with the Acquire of the scan: the section before this one is over. [R4]
             self.state.store(now, Ordering::Release);
@@ -102,7 +104,7 @@ impl Reader {
             // membarrier of the grace period. [R3]
             compiler_fence(Ordering::SeqCst);
         }
-        is_idle
+        is_outside
     }
 
     /// Begins any section. `None` if too many are open, otherwise whether it is the outermost one.
@@ -171,7 +173,7 @@ impl Reader {
         let state = self.state.load(Ordering::Acquire);
         match has_fenced {
             true if is_reading(state) => Readers::Fenced,
-            false if state != FENCED => Readers::Unfenced,
+            false if state != OUTSIDE_FENCED => Readers::Unfenced,
             _ => Readers::Gone,
         }
     }
@@ -211,8 +213,8 @@ pub(crate) const fn has_passed(state: u64, global: u64) -> bool {
 
 /// The state of an outermost section that begins while the process's sequence is `global`.
 #[inline]
-pub(crate) const fn outermost(idle: u64, global: u64) -> u64 {
-    global | (idle & FENCED)
+pub(crate) const fn outermost(outside: u64, global: u64) -> u64 {
+    global | (outside & FENCED)
 }
 
 /// The state after the outermost section has ended.

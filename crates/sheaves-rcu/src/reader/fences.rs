@@ -2,17 +2,17 @@
 //!
 //! A membarrier interrupts every CPU that runs the process. But a thread that takes a cookie, to
 //! defer something or to wait, passes a full fence and notes that. And a thread whose state is
-//! [`FENCED`] passes one when it next reads: it waits for a grace period, will not read for a
-//! while, is new, or has ended. If this is true of every thread, no CPU has to be interrupted; and
-//! if none of them is in a section, the grace period is over. [`crate::protocol::reader`] has the
-//! proof.
+//! [`OUTSIDE_FENCED`] passes one when it next reads: it waits for a grace period, will not read for
+//! a while, is new, or has ended. If this is true of every thread, no CPU has to be interrupted;
+//! and if none of them is in a section, the grace period is over. [`crate::protocol::reader`] has
+//! the proof.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use sheaves_sys::clock;
 
 use super::registry;
-use crate::protocol::reader::{FENCED, IDLE, Readers};
+use crate::protocol::reader::{OUTSIDE, OUTSIDE_FENCED, Readers};
 
 /// How long the leader waits for threads to pass a fence by themselves. A thread that does nothing
 /// but defer seals a sheaf in less than a microsecond.
@@ -46,10 +46,10 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 #[inline]
 pub fn enter_idle() {
     // Relaxed: the thread's own state.
-    let idle = registry::own().filter(|own| own.reader.state.load(Ordering::Relaxed) == IDLE);
-    if let Some(own) = idle {
+    let outside = registry::own().filter(|own| own.reader.state.load(Ordering::Relaxed) == OUTSIDE);
+    if let Some(own) = outside {
         // Release pairs with the Acquire of the scan and in `passed`: the sections before. [R4]
-        own.reader.state.store(FENCED, Ordering::Release);
+        own.reader.state.store(OUTSIDE_FENCED, Ordering::Release);
     }
 }
 

@@ -28,7 +28,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 use sheaves_sys::{fork, map, report, thread, tls};
 
 use crate::protocol::owner::{Owner, Seen};
-use crate::protocol::reader::{self, FENCED, Reader, SLOW};
+use crate::protocol::reader::{self, OUTSIDE_FENCED, Reader, SLOW};
 
 /// What is known of a reading thread. One cache line, which only its thread writes to.
 #[repr(C, align(64))]
@@ -246,7 +246,7 @@ fn number_of(record: *const Record) -> Option<u32> {
 fn clear(record: &Record) {
     // Release pairs with the Acquire of the scan and in `passed`: the sections before, of this
     // thread or the record's previous one. [R4]
-    record.reader.state.store(FENCED, Ordering::Release);
+    record.reader.state.store(OUTSIDE_FENCED, Ordering::Release);
     // Relaxed: `push` publishes it.
     record.entered.store(core::ptr::null_mut(), Ordering::Relaxed);
 }

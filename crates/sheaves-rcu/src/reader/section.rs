@@ -57,7 +57,7 @@ pub(crate) unsafe fn leave(entered: Entered) {
     // Relaxed: the thread's own state.
     if own.nesting.load(Ordering::Relaxed) == 0 {
         // Release pairs with the Acquire of the scan: the section is over. [R4]
-        own.state.store(reader::IDLE, Ordering::Release);
+        own.state.store(reader::OUTSIDE, Ordering::Release);
     } else {
         leave_slow(entered);
     }
@@ -76,7 +76,7 @@ pub(crate) unsafe fn leave_innermost() {
     let is_only = own.nesting.load(Ordering::Relaxed) == 0;
     if is_only && reader::is_reading(own.state.load(Ordering::Relaxed)) {
         // Release pairs with the Acquire of the scan: the section is over. [R4]
-        own.state.store(reader::IDLE, Ordering::Release);
+        own.state.store(reader::OUTSIDE, Ordering::Release);
     } else {
         leave_slow(entered);
     }

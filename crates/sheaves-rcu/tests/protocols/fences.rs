@@ -9,7 +9,7 @@ use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use loom::thread;
 
 use super::{Things, beside, check};
-use crate::protocol::reader::{self, FENCED, FIRST, IDLE, Reader, Readers, STEP};
+use crate::protocol::reader::{self, FIRST, OUTSIDE, OUTSIDE_FENCED, Reader, Readers, STEP};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Variant {
@@ -42,12 +42,12 @@ struct Model {
 
 impl Model {
     /// With a thread that reads without fences, or is idle.
-    fn new(variant: Variant, idle: u64) -> Model {
+    fn new(variant: Variant, outside: u64) -> Model {
         Model {
             variant,
             started: AtomicU64::new(0),
             global: AtomicU64::new(FIRST),
-            reader: Reader::new(idle),
+            reader: Reader::new(outside),
             things: Things::new(),
         }
     }
@@ -85,45 +85,45 @@ impl Model {
             assert_eq!(self.reader.enter_slow(&self.global), Some(true));
             return;
         }
-        let idle = self.reader.state.load(Ordering::Relaxed);
+        let outside = self.reader.state.load(Ordering::Relaxed);
         let global = self.global.load(Ordering::Relaxed);
-        if idle == FENCED && self.is(Variant::FenceFirst) {
+        if outside == OUTSIDE_FENCED && self.is(Variant::FenceFirst) {
             fence(Ordering::SeqCst);
         }
-        self.reader.state.store(reader::outermost(idle, global), Ordering::Release);
+        self.reader.state.store(reader::outermost(outside, global), Ordering::Release);
     }
 
     /// Reads once. Does not fence afterwards.
     fn reads(&self) {
-        self.section_before(IDLE);
+        self.section_before(OUTSIDE);
     }
 
     /// Reads twice, the first time as one of a thread's first sections.
     fn reads_twice(&self) {
-        self.section_before(FENCED);
-        self.section_before(IDLE);
+        self.section_before(OUTSIDE_FENCED);
+        self.section_before(OUTSIDE);
     }
 
     /// Reads twice, the second time without a fence.
     fn reads_on(&self) {
-        self.section_before(IDLE);
-        self.section_before(IDLE);
+        self.section_before(OUTSIDE);
+        self.section_before(OUTSIDE);
     }
 
     /// Reads, and ends: `registry::clear`.
     fn reads_and_ends(&self) {
-        self.section_before(IDLE);
+        self.section_before(OUTSIDE);
         let order = match self.variant {
             Variant::RelaxedEnd => Ordering::Relaxed,
             _ => Ordering::Release,
         };
-        self.reader.state.store(FENCED, order);
+        self.reader.state.store(OUTSIDE_FENCED, order);
     }
 
     /// Defers between two sections.
     fn defers_and_reads(&self) {
         self.defer();
-        self.section_before(IDLE);
+        self.section_before(OUTSIDE);
     }
 
     /// Defers inside a section.
@@ -132,19 +132,19 @@ impl Model {
         let found = self.things.find(Ordering::Relaxed);
         self.defer();
         self.things.read(found);
-        self.reader.state.store(IDLE, Ordering::Release);
+        self.reader.state.store(OUTSIDE, Ordering::Release);
     }
 
     /// Becomes idle, then reads.
     fn is_idle_and_reads(&self) {
-        self.reader.state.store(FENCED, Ordering::Release);
-        self.section_before(IDLE);
+        self.reader.state.store(OUTSIDE_FENCED, Ordering::Release);
+        self.section_before(OUTSIDE);
     }
 
     /// A signal handler reads between the store and the fence of the section that it interrupts.
     fn is_interrupted_before_its_fence(&self) {
         let global = self.global.load(Ordering::Relaxed);
-        self.reader.state.store(reader::outermost(FENCED, global), Ordering::Release);
+        self.reader.state.store(reader::outermost(OUTSIDE_FENCED, global), Ordering::Release);
         let is_right = !self.is(Variant::NestedWithoutFence);
         if is_right {
             assert_eq!(self.reader.enter_slow(&self.global), Some(false));
@@ -155,7 +155,7 @@ impl Model {
             assert!(self.reader.leave_slow());
         }
         fence(Ordering::SeqCst);
-        self.reader.state.store(IDLE, Ordering::Release);
+        self.reader.state.store(OUTSIDE, Ordering::Release);
     }
 
     fn passed(&self, number: u64) -> Readers {
@@ -165,7 +165,7 @@ impl Model {
         let state = self.reader.state.load(Ordering::Acquire);
         match self.reader.fenced.load(Ordering::Acquire) >= number {
             true if reader::is_reading(state) => Readers::Fenced,
-            false if state != FENCED => Readers::Unfenced,
+            false if state != OUTSIDE_FENCED => Readers::Unfenced,
             _ => Readers::Gone,
         }
     }
@@ -206,13 +206,13 @@ impl Model {
 
 /// Beside a thread that reads without fences.
 fn run(variant: Variant, reader: fn(&Model)) {
-    let model = move || Arc::new(Model::new(variant, IDLE));
+    let model = move || Arc::new(Model::new(variant, OUTSIDE));
     check(8, move || beside(&model(), [reader], Model::update));
 }
 
 /// Beside a thread that is idle.
 fn run_beside_idle(variant: Variant, reader: fn(&Model)) {
-    let model = move || Arc::new(Model::new(variant, FENCED));
+    let model = move || Arc::new(Model::new(variant, OUTSIDE_FENCED));
     check(8, move || beside(&model(), [reader], Model::update));
 }
 

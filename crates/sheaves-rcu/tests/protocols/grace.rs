@@ -11,7 +11,7 @@ use loom::thread;
 
 use super::membarrier::Interrupt;
 use super::{Things, beside, check};
-use crate::protocol::reader::{self, FENCED, FIRST, IDLE, Reader, STEP};
+use crate::protocol::reader::{self, FIRST, OUTSIDE, OUTSIDE_FENCED, Reader, STEP};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Variant {
@@ -54,7 +54,7 @@ impl Model {
             variant,
             global: AtomicU64::new(FIRST),
             registered: AtomicUsize::new(0),
-            reader: Reader::new(IDLE),
+            reader: Reader::new(OUTSIDE),
             interrupt: Interrupt::new(),
             is_free: AtomicUsize::new(0),
             things: Things::new(),
@@ -75,8 +75,8 @@ impl Model {
     }
 
     fn register(&self) {
-        let idle = if self.has_fences() { FENCED } else { IDLE };
-        self.reader.state.store(idle, Ordering::Relaxed);
+        let outside = if self.has_fences() { OUTSIDE_FENCED } else { OUTSIDE };
+        self.reader.state.store(outside, Ordering::Relaxed);
         self.registered.store(1, Ordering::Release);
     }
 
@@ -108,7 +108,7 @@ impl Model {
                 Variant::RelaxedTakeOver => Ordering::Relaxed,
                 _ => Ordering::Release,
             };
-            self.reader.state.store(FENCED, order);
+            self.reader.state.store(OUTSIDE_FENCED, order);
         }
     }
 
@@ -120,14 +120,14 @@ impl Model {
             assert!(self.reader.leave_slow());
             return;
         }
-        let idle = self.reader.state.load(Ordering::Relaxed);
+        let outside = self.reader.state.load(Ordering::Relaxed);
         let global = self.global.load(Ordering::Relaxed);
         self.step();
         let order = match self.variant {
             Variant::RelaxedLock => Ordering::Relaxed,
             _ => Ordering::Release,
         };
-        self.reader.state.store(reader::outermost(idle, global), order);
+        self.reader.state.store(reader::outermost(outside, global), order);
         if self.has_fences() && self.variant != Variant::FencesForgotten {
             fence(Ordering::SeqCst);
         }

@@ -4,10 +4,10 @@ use super::reader::*;
 
 #[test]
 fn sections_end_where_they_began() {
-    for idle in [IDLE, FENCED] {
-        let outer = outermost(idle, FIRST + 5 * STEP);
-        assert!(is_reading(outer) && !is_reading(idle));
-        assert_eq!(left(outer), idle);
+    for outside in [OUTSIDE, OUTSIDE_FENCED] {
+        let outer = outermost(outside, FIRST + 5 * STEP);
+        assert!(is_reading(outer) && !is_reading(outside));
+        assert_eq!(left(outer), outside);
     }
 }
 
@@ -25,10 +25,10 @@ fn threads_fence_at_first_only() {
 #[test]
 fn only_other_sequences_hold_up() {
     let global = FIRST + 9 * STEP;
-    assert!(has_passed(IDLE, global) && has_passed(FENCED, global));
-    assert!(has_passed(outermost(FENCED, global), global));
-    assert!(!has_passed(outermost(IDLE, global - STEP), global));
-    assert!(!has_passed(outermost(IDLE, global + STEP), global));
+    assert!(has_passed(OUTSIDE, global) && has_passed(OUTSIDE_FENCED, global));
+    assert!(has_passed(outermost(OUTSIDE_FENCED, global), global));
+    assert!(!has_passed(outermost(OUTSIDE, global - STEP), global));
+    assert!(!has_passed(outermost(OUTSIDE, global + STEP), global));
 }
 
 #[test]

@@ -12,7 +12,7 @@ fn a_number_that_was_given_out_again_is_told_apart() {
     // The record is in the section that the thread has left open.
     stale.reader.state.store(reader::FIRST, Ordering::Release);
     assert!(!take_back(number) && owner(stale).is_held() && !take_back(number));
-    stale.reader.state.store(FENCED, Ordering::Release);
+    stale.reader.state.store(OUTSIDE_FENCED, Ordering::Release);
     assert!(take_back(number));
     assert_eq!(owner(stale).thread(), 0);
     // This thread's own record is not taken from it, inside a section or outside.
