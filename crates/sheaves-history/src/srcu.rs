@@ -69,7 +69,7 @@ impl Srcu {
     /// # Panics
     /// If the kernel refuses membarrier.
     pub fn new() -> Result<Srcu, Error> {
-        assert!(membarrier::register_fence(), "membarrier is unavailable");
+        assert!(membarrier::register_fence_all(), "membarrier is unavailable");
         let (counts, flipped) = (PerCpu::zeroed()?, AtomicBool::new(false));
         Ok(Srcu { counts, flipped, leader: Mutex::new(()) })
     }
@@ -95,7 +95,7 @@ impl Srcu {
         let flipped = self.flipped.fetch_xor(true, Ordering::Relaxed);
         loop {
             let left = self.left(flipped).sum();
-            assert!(membarrier::fence(), "membarrier is unavailable");
+            assert!(membarrier::fence_all(), "membarrier is unavailable");
             if self.entered(flipped).sum() == left {
                 return;
             }

@@ -35,9 +35,9 @@ pub fn commands() -> u32 {
     u32::try_from(membarrier(CMD_QUERY)).unwrap_or(0)
 }
 
-/// Announces that this process will use [`fence`]. False where the kernel or seccomp refuses.
+/// Announces that this process will use [`fence_all`]. False where the kernel or seccomp refuses.
 #[must_use]
-pub fn register_fence() -> bool {
+pub fn register_fence_all() -> bool {
     membarrier(CMD_REGISTER_PRIVATE_EXPEDITED) == 0
 }
 
@@ -47,11 +47,11 @@ pub fn register_fence() -> bool {
 /// order during this call. It interrupts every CPU that runs this process: less than a microsecond
 /// where none does, 5-10 us in a virtual machine. False, without effect, where it is refused.
 #[must_use]
-pub fn fence() -> bool {
+pub fn fence_all() -> bool {
     membarrier(CMD_PRIVATE_EXPEDITED) == 0
 }
 
-/// [`register_fence`] for [`abort_sections`].
+/// [`register_fence_all`] for [`abort_sections`].
 #[must_use]
 pub fn register_abort_sections() -> bool {
     membarrier(CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ) == 0
@@ -62,7 +62,7 @@ pub fn register_abort_sections() -> bool {
 /// When it has returned true, every critical section that began before the call either has
 /// committed, and its stores are visible here, or will not commit. It does not change the slot
 /// number of any thread: a section that starts afterwards must re-read what the caller has changed.
-/// Costs, and fails, like [`fence`].
+/// Costs, and fails, like [`fence_all`].
 #[must_use]
 pub fn abort_sections() -> bool {
     membarrier(CMD_PRIVATE_EXPEDITED_RSEQ) == 0

@@ -102,7 +102,7 @@ pub fn reclaim() -> bool {
         if bell::take_requests().1 & FLUSH != 0 || is_due {
             round::begin(&driver_role);
         } else {
-            round::advance();
+            round::poll_grace_period();
         }
     }
     any | round::reclaim(&driver_role)

@@ -72,7 +72,7 @@ impl Cookie {
 
     fn advance(self, urgency: Urgency, reach: Reach) -> bool {
         self.request(urgency);
-        period::advance(self.0, urgency, reach)
+        period::lead_without_waiting(self.0, urgency, reach)
     }
 
     /// True if the cookie has passed. One load; advances nothing. Async-signal-safe.
@@ -95,7 +95,7 @@ impl Cookie {
         // Relaxed: a hint; nothing is published through it.
         if REQUESTED.load(Ordering::Relaxed) >= self.0 {
             let urgency = expedite::wanted(self.0);
-            period::advance(self.0, urgency, Reach::Interrupts);
+            period::lead_without_waiting(self.0, urgency, Reach::Interrupts);
         }
         GENERATIONS.is_complete(self.0)
     }
@@ -163,7 +163,7 @@ impl Cookie {
 }
 
 /// [`Cookie::start`] or [`Cookie::start_expedited`] without a system call, for threads that
-/// allocate, free or defer. True if it lacks a membarrier: see `request_fence`.
+/// allocate, free or defer. True if it lacks a membarrier: see `request_membarrier`.
 #[must_use]
 pub fn start_quietly(cookie: Cookie, is_expedited: bool) -> bool {
     let urgency = if is_expedited { Urgency::Expedited } else { Urgency::Normal };

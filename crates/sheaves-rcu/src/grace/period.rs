@@ -3,7 +3,7 @@
 //! ```text
 //! 0  begin       started = n; later requests belong to n + 1
 //! 1  membarrier  every thread passes a full fence, unless all do so anyway, see `fences`
-//! 2  advance     sections that begin later copy a new sequence
+//! 2  advance     the sequence: sections that begin later copy a new one
 //! 3  scan        until each reader's state is idle or carries that sequence
 //! 4  complete    full fence, completed = n, wake the generation
 //! ```
@@ -36,7 +36,7 @@
 //! | state | written by | meaning |
 //! |---|---|---|
 //! | `SCANNING` | the leader | steps 1 and 2 are done for the grace period that is under way |
-//! | `CURSOR`, `LIMIT` | the leader | records below the cursor have passed; end of the scan |
+//! | `SCANNED`, `SCAN_END` | the leader | records below the first have passed; end of the scan |
 //! | `BEGAN_NS` | the leader | the time of step 0 |
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
@@ -51,17 +51,17 @@ use super::times;
 use crate::protocol::generation::{Generations, Sleep};
 use crate::protocol::reader::{Readers, STEP};
 use crate::reader::fences;
-use crate::reader::mode::{Mode, fences_by_time, heavy_fence, mode};
+use crate::reader::mode::{FenceMode, fences_by_time, heavy_fence, mode};
 use crate::reader::registry::{self, OVERFLOW};
 use crate::reader::section::{self, GLOBAL};
 
 pub(crate) static GENERATIONS: Generations = Generations::new();
 static SCANNING: AtomicBool = AtomicBool::new(false);
-static CURSOR: AtomicU32 = AtomicU32::new(0);
-static LIMIT: AtomicU32 = AtomicU32::new(0);
+static SCANNED: AtomicU32 = AtomicU32::new(0);
+static SCAN_END: AtomicU32 = AtomicU32::new(0);
 static BEGAN_NS: AtomicU64 = AtomicU64::new(0);
 /// Number of membarriers so far.
-static FENCES: AtomicU64 = AtomicU64::new(0);
+static MEMBARRIERS: AtomicU64 = AtomicU64::new(0);
 
 /// This domain, for probes.
 const DEFAULT: usize = 0;
@@ -178,27 +178,27 @@ pub(crate) fn wait_on(generations: &Generations, number: u64, lead: impl Fn()) {
 fn lead_until(number: u64, urgency: Urgency) {
     while !GENERATIONS.is_complete(number) {
         let led = begin();
-        while fence_unfenced(led, true, Reach::Interrupts) != Fenced::All {
+        while fence_and_advance_sequence(led, true, Reach::Interrupts) != MembarrierOutcome::Done {
             thread::sleep_ns(NAP_NS_MAX);
         }
         wait_for_readers(urgency);
-        finish(led);
+        complete(led);
     }
 }
 
 /// Leads without waiting, as far as it can, if no other thread leads. True if it lacks a
 /// membarrier, which this thread may not call. Async-signal-safe.
-pub(crate) fn advance(number: u64, urgency: Urgency, reach: Reach) -> bool {
+pub(crate) fn lead_without_waiting(number: u64, urgency: Urgency, reach: Reach) -> bool {
     let Some(_lead) = Lead::take(&GENERATIONS) else { return false };
     // At most twice: the grace period that was under way, and the requested one.
     while !GENERATIONS.is_complete(number)
         && (GENERATIONS.under_way().is_some() || expedite::may_begin(urgency, began_ns()))
     {
         let led = begin();
-        match fence_unfenced(led, expedite::hurries(urgency), reach) {
-            Fenced::All => {}
-            Fenced::Later => break,
-            Fenced::ByOthers => return true,
+        match fence_and_advance_sequence(led, expedite::hurries(urgency), reach) {
+            MembarrierOutcome::Done => {}
+            MembarrierOutcome::Later => break,
+            MembarrierOutcome::ByOthers => return true,
         }
         if let Some(record) = first_in_the_way() {
             if reach == Reach::Interrupts {
@@ -206,7 +206,7 @@ pub(crate) fn advance(number: u64, urgency: Urgency, reach: Reach) -> bool {
             }
             break;
         }
-        finish(led);
+        complete(led);
     }
     false
 }
@@ -224,9 +224,9 @@ fn begin() -> u64 {
 
 /// How steps 1 and 2 have ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fenced {
+enum MembarrierOutcome {
     /// They are done.
-    All,
+    Done,
     /// Nothing hurries, and the other threads may pass fences soon; or time takes the place of a
     /// membarrier, and there was too little.
     Later,
@@ -234,28 +234,28 @@ enum Fenced {
     ByOthers,
 }
 
-/// Steps 1 and 2 if they are not done yet.
-fn fence_unfenced(number: u64, hurries: bool, reach: Reach) -> Fenced {
+/// Steps 1 and 2 if they are not done yet: every thread passes a fence, then the sequence advances.
+fn fence_and_advance_sequence(number: u64, hurries: bool, reach: Reach) -> MembarrierOutcome {
     // Relaxed, here and below: only leaders write these, and pass them on with the lead.
     if SCANNING.load(Ordering::Relaxed) {
-        return Fenced::All;
+        return MembarrierOutcome::Done;
     }
     if let Some(own) = registry::own() {
         // SeqCst: the leader's own fence before `note_fence`, like any other thread's. [R6]
         fence(Ordering::SeqCst);
         own.reader.note_fence(number);
     }
-    let has_membarrier = mode() == Mode::Membarrier;
+    let has_membarrier = mode() == FenceMode::Membarrier;
     let readers = if has_membarrier { fences::scan_fences(number) } else { Readers::Unfenced };
     if readers == Readers::Unfenced {
         if !hurries && has_membarrier && fences::has_patience(began_ns()) {
-            return Fenced::Later;
+            return MembarrierOutcome::Later;
         }
         if !heavy_fence(began_ns(), reach) {
             let is_others = reach == Reach::Quiet && !fences_by_time();
-            return if is_others { Fenced::ByOthers } else { Fenced::Later };
+            return if is_others { MembarrierOutcome::ByOthers } else { MembarrierOutcome::Later };
         }
-        FENCES.fetch_add(1, Ordering::Relaxed);
+        MEMBARRIERS.fetch_add(1, Ordering::Relaxed);
     }
     fences::note_interrupted(readers == Readers::Unfenced);
     let count = registry::count();
@@ -266,20 +266,20 @@ fn fence_unfenced(number: u64, hurries: bool, reach: Reach) -> Fenced {
         // Relaxed: no reader may rely on the order of this store, see the proof above.
         GLOBAL.0.store(global, Ordering::Relaxed);
     }
-    CURSOR.store(if is_over { count } else { 0 }, Ordering::Relaxed);
-    LIMIT.store(count, Ordering::Relaxed);
+    SCANNED.store(if is_over { count } else { 0 }, Ordering::Relaxed);
+    SCAN_END.store(count, Ordering::Relaxed);
     SCANNING.store(true, Ordering::Relaxed);
-    Fenced::All
+    MembarrierOutcome::Done
 }
 
 /// One scan of step 3: the first record that has not passed, or [`SHARED`] for [`OVERFLOW`].
 fn first_in_the_way() -> Option<u32> {
-    // Relaxed, here and below: as in `fence_unfenced`.
+    // Relaxed, here and below: as in `fence_and_advance_sequence`.
     let global = GLOBAL.0.load(Ordering::Relaxed);
-    let limit = LIMIT.load(Ordering::Relaxed);
+    let limit = SCAN_END.load(Ordering::Relaxed);
     let has_not_passed = |number: &u32| !registry::record(*number).reader.has_passed(global);
-    let found = (CURSOR.load(Ordering::Relaxed)..limit).find(has_not_passed);
-    CURSOR.store(found.unwrap_or(limit), Ordering::Relaxed);
+    let found = (SCANNED.load(Ordering::Relaxed)..limit).find(has_not_passed);
+    SCANNED.store(found.unwrap_or(limit), Ordering::Relaxed);
     // Acquire pairs with the Release of the unlock. [R4]
     found.or_else(|| (OVERFLOW.load(Ordering::Acquire) != 0).then_some(SHARED))
 }
@@ -328,7 +328,7 @@ impl Backoff {
 }
 
 /// Step 4.
-fn finish(number: u64) {
+fn complete(number: u64) {
     times::count(clock::fine_ns().saturating_sub(began_ns()));
     // Relaxed: only leaders write it.
     SCANNING.store(false, Ordering::Relaxed);
@@ -362,9 +362,9 @@ pub fn statistics() -> Statistics {
     Statistics {
         grace_periods: GENERATIONS.completed(),
         // Relaxed: a number for reports.
-        membarriers: FENCES.load(Ordering::Relaxed),
+        membarriers: MEMBARRIERS.load(Ordering::Relaxed),
         records: registry::count(),
-        readers_fence: mode() == Mode::Fences,
+        readers_fence: mode() == FenceMode::Fences,
     }
 }
 

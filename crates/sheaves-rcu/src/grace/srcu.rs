@@ -37,7 +37,7 @@ use sheaves_sys::{clock, fork, probe, thread};
 use super::period::{self, Backoff, Futex, NAP_NS, NAP_NS_MAX};
 use super::stall;
 use crate::protocol::generation::Generations;
-use crate::reader::mode::{DOMAINS, FENCES, Mode, heavy_fence, mode};
+use crate::reader::mode::{DOMAINS, FENCES, FenceMode, heavy_fence, mode};
 
 /// A slot's counts of one index.
 #[repr(C)]
@@ -114,7 +114,7 @@ impl Srcu {
     /// # Errors
     /// When per-CPU memory is out, see [`Error`].
     pub fn new() -> Result<Srcu, Error> {
-        if mode() == Mode::Fences {
+        if mode() == FenceMode::Fences {
             // Relaxed, here and below: the readers of this domain read it after this.
             DOMAINS.fetch_or(FENCES, Ordering::Relaxed);
         }

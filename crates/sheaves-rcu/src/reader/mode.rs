@@ -15,7 +15,7 @@ sheaves_sys::announce_when_loaded!(Readers, &HANDLERS);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
-pub(crate) enum Mode {
+pub(crate) enum FenceMode {
     /// The kernel makes all threads fence once per grace period; readers do not fence.
     Membarrier = 1,
     /// Membarrier is refused: readers fence when they begin.
@@ -29,24 +29,24 @@ run_when_loaded!(mode());
 
 /// The mode of this process. Async-signal-safe.
 #[inline]
-pub(crate) fn mode() -> Mode {
+pub(crate) fn mode() -> FenceMode {
     // Acquire pairs with the Release in `decide`: the decision is in effect.
     match MODE.load(Ordering::Acquire) {
-        1 => Mode::Membarrier,
-        2 => Mode::Fences,
+        1 => FenceMode::Membarrier,
+        2 => FenceMode::Fences,
         _ => decide(),
     }
 }
 
 #[cold]
-fn decide() -> Mode {
+fn decide() -> FenceMode {
     // Here, too: a linker drops members of an archive that nothing refers to.
     fork::announce(Layer::Readers, &HANDLERS);
     registry::prepare();
     options::read();
     let wants_fences = options::RCU_FENCES.is_on();
-    let registered = !wants_fences && membarrier::register_fence();
-    let chosen = if registered { Mode::Membarrier } else { Mode::Fences };
+    let registered = !wants_fences && membarrier::register_fence_all();
+    let chosen = if registered { FenceMode::Membarrier } else { FenceMode::Fences };
     // Release pairs with the Acquire in `mode`. Relaxed on failure: `mode` reads it again.
     if MODE.compare_exchange(0, chosen as u32, Ordering::Release, Ordering::Relaxed).is_ok() {
         registry::report_missing_key();
@@ -56,7 +56,7 @@ fn decide() -> Mode {
 
 /// True if threads that register from now on fence in all of their sections.
 pub(crate) fn new_readers_fence() -> bool {
-    mode() == Mode::Fences || sandbox::is_entered()
+    mode() == FenceMode::Fences || sandbox::is_entered()
 }
 
 /// After this time other processors see what a thread has stored, and its later loads are of memory
@@ -69,20 +69,20 @@ const STORES_SEEN_NS: u64 = 10_000_000;
 static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
 /// The heavy fence: when this returns true, every thread has passed a full fence since `since_ns`,
-/// the time of a fence of the caller or earlier. In [`Mode::Fences`] only the caller has, and its
-/// fence pairs with those of readers. Where membarrier may not be called, or is refused, time takes
-/// its place: false as long as there was too little, or another thread may do better.
+/// the time of a fence of the caller or earlier. In [`FenceMode::Fences`] only the caller has, and
+/// its fence pairs with those of readers. Where membarrier may not be called, or is refused, time
+/// takes its place: false as long as there was too little, or another thread may do better.
 #[must_use]
 pub(crate) fn heavy_fence(since_ns: u64, reach: Reach) -> bool {
-    // SeqCst pairs with the fence of readers, also of domains, in [`Mode::Fences`]. [R2]
+    // SeqCst pairs with the fence of readers, also of domains, in [`FenceMode::Fences`]. [R2]
     fence(Ordering::SeqCst);
-    if mode() == Mode::Fences {
+    if mode() == FenceMode::Fences {
         return true;
     }
     // Relaxed, both: a flag that is set for good.
     let is_refused = || IS_REFUSED.load(Ordering::Relaxed) || sandbox::is_entered();
     if reach == Reach::Interrupts && !is_refused() {
-        if membarrier::fence() {
+        if membarrier::fence_all() {
             return true;
         }
         IS_REFUSED.store(true, Ordering::Relaxed);
@@ -98,7 +98,7 @@ pub(crate) fn fences_by_time() -> bool {
 
 /// Readers of an SRCU domain take the fast path where their domain's state is equal to this. Bits
 /// from 2 on count the forks since the first process. Written in the child of a fork, and in
-/// [`Mode::Fences`].
+/// [`FenceMode::Fences`].
 pub(crate) static DOMAINS: AtomicU32 = AtomicU32::new(0);
 /// In [`DOMAINS`]: readers fence.
 pub(crate) const FENCES: u32 = 1;

@@ -93,11 +93,6 @@ impl Model {
         self.reader.state.store(reader::outermost(outside, global), Ordering::Release);
     }
 
-    /// Reads once. Does not fence afterwards.
-    fn reads(&self) {
-        self.section_before(OUTSIDE);
-    }
-
     /// Reads twice, the first time as one of a thread's first sections.
     fn reads_twice(&self) {
         self.section_before(OUTSIDE_FENCED);

@@ -36,7 +36,7 @@ pub(super) fn after_seal(id: CacheId, queue: &Queue, sealed: &SealedSheaf) -> bo
     let pressure = pressure::now();
     if pressure >= Pressure::High {
         if internal::start_quietly(sealed.cookie, true) {
-            internal::request_fence();
+            internal::request_membarrier();
         }
     } else if queue.is_time(sealed.unstarted, pressure == Pressure::Soft) {
         queue.start(sealed.cookie);

@@ -250,7 +250,7 @@ impl Queue {
     pub(crate) fn start(&self, cookie: Cookie) {
         let began_ns = clock::fine_ns();
         if internal::start_quietly(cookie, false) {
-            internal::request_fence();
+            internal::request_membarrier();
         }
         let took_ns = clock::fine_ns().saturating_sub(began_ns);
         let since_ns = began_ns.saturating_sub(self.started_ns.swap(began_ns as usize) as u64);

@@ -5,8 +5,8 @@ use super::*;
 #[test]
 fn fence_works_where_the_kernel_offers_it() {
     if commands() & CMD_PRIVATE_EXPEDITED.cast_unsigned() != 0 {
-        assert!(register_fence());
-        assert!(fence());
+        assert!(register_fence_all());
+        assert!(fence_all());
     }
 }
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`AWAKE`] | it checks everything before it sleeps again |
 //! | [`UNTIL_AGE`] | requests wake it, and so does the arming of the keeper |
-//! | [`IDLE`] | the same, and so does the first thing that is deferred |
+//! | [`UNTIL_DEFERRED`] | the same, and so does the first thing that is deferred |
 //!
 //! A thread with a request stores the request, then changes the bell, then reads whether the
 //! reclaimer sleeps. The reclaimer reads the bell, then the requests, then stores that it sleeps,
@@ -22,7 +22,7 @@ pub(crate) const FLUSH: u32 = 2;
 pub(crate) const SWEEP: u32 = 4;
 const AWAKE: u32 = 0;
 pub(crate) const UNTIL_AGE: u32 = 1;
-pub(crate) const IDLE: u32 = 2;
+pub(crate) const UNTIL_DEFERRED: u32 = 2;
 
 /// Changes with every request: the reclaimer sleeps on it.
 static BELL: AtomicU32 = AtomicU32::new(0);

@@ -10,9 +10,9 @@
 //!
 //! | state of a worker | meaning | transitions |
 //! |---|---|---|
-//! | [`ABSENT`] | there is no thread | -> idle, by the reclaimer that starts it |
-//! | [`IDLE`] | it sleeps on this word | -> working, by the driver; -> leaving, by the reclaimer |
-//! | [`WORKING`] | it runs what is ready in its shards | -> idle, by itself |
+//! | [`ABSENT`] | there is no thread | -> waiting, by the reclaimer that starts it |
+//! | [`WAITING`] | it sleeps on this word | -> working, by the driver; leaving, by the reclaimer |
+//! | [`WORKING`] | it runs what is ready in its shards | -> waiting, by itself |
 //! | [`LEAVING`] | it is to end | -> absent, by itself as its last step |
 //!
 //! In the child of a fork there are none, except one whose callback has forked: it finishes its
@@ -80,7 +80,7 @@ impl Drop for Driver {
 }
 
 const ABSENT: u32 = 0;
-const IDLE: u32 = 1;
+const WAITING: u32 = 1;
 const WORKING: u32 = 2;
 const LEAVING: u32 = 3;
 
@@ -106,7 +106,7 @@ pub(crate) fn start_workers(spawn: impl Fn() -> bool) {
     }
     NUMBERED.store(0, Ordering::Relaxed);
     let start = |worker: &&Worker| {
-        worker.state.store(IDLE, Ordering::Relaxed);
+        worker.state.store(WAITING, Ordering::Relaxed);
         spawn()
     };
     let started = WORKERS.iter().take(possible_cpus()).take_while(start).count();
@@ -176,7 +176,7 @@ pub(crate) fn work() -> bool {
     loop {
         // Acquire pairs with the Release in `run_calls`. [K1]
         match worker.state.load(Ordering::Acquire) {
-            IDLE => futex::wait(&worker.state, IDLE),
+            WAITING => futex::wait(&worker.state, WAITING),
             WORKING => {
                 // Relaxed: as in `start`; it is written while nothing is ready.
                 calls::run_ready(watch::WORKERS + number, number, COUNT.load(Ordering::Relaxed));
@@ -184,7 +184,7 @@ pub(crate) fn work() -> bool {
                 // Release pairs with the Acquire in `run_calls`. Relaxed on failure: this is a
                 // child. [K2]
                 let (done, failed) = (Ordering::Release, Ordering::Relaxed);
-                if worker.state.compare_exchange(WORKING, IDLE, done, failed).is_ok() {
+                if worker.state.compare_exchange(WORKING, WAITING, done, failed).is_ok() {
                     futex::wake(&worker.state, 1);
                 }
             }

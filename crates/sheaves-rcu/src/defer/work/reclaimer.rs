@@ -23,7 +23,7 @@ use sheaves_sys::fork::{self, Handlers};
 use sheaves_sys::options::{RCU_AGE_MS, RCU_RECLAIMERS};
 use sheaves_sys::{clock, report, request, sandbox, thread, tls};
 
-use super::bell::{self, FLUSH, IDLE, READY, SWEEP, UNTIL_AGE};
+use super::bell::{self, FLUSH, READY, SWEEP, UNTIL_AGE, UNTIL_DEFERRED};
 use super::{calls, channel, driver, futures, keeper, round, sink};
 use crate::defer::store::extents::SHEAVES;
 use crate::defer::store::pressure;
@@ -195,7 +195,7 @@ fn work_until_idle() {
         // Callbacks may have entered read sections.
         fences::enter_idle();
         let age_left_ms = age_ms.map(|age| RCU_AGE_MS.get().saturating_sub(age).max(1));
-        bell::sleep(bell, if age_ms.is_some() { UNTIL_AGE } else { IDLE }, || {
+        bell::sleep(bell, if age_ms.is_some() { UNTIL_AGE } else { UNTIL_DEFERRED }, || {
             let limits = age_left_ms.into_iter().chain(keeper::left_ms());
             limits.fold(IDLE_MS - idle_ms, u64::min)
         });

@@ -1,6 +1,6 @@
 //! What threads that defer, and the layers above, ask of the reclaimer: each starts or wakes it.
 
-use super::bell::{self, IDLE, READY, SWEEP, UNTIL_AGE};
+use super::bell::{self, READY, SWEEP, UNTIL_AGE, UNTIL_DEFERRED};
 use super::reclaimer::{self, is_running, start, try_start};
 use super::{keeper, watch};
 use crate::defer::store::pressure::{self, Pressure};
@@ -22,7 +22,7 @@ pub fn arm_age() {
 fn arm_age_slow() {
     if pressure::arm() {
         start();
-        bell::wake_from(IDLE);
+        bell::wake_from(UNTIL_DEFERRED);
     }
 }
 
@@ -73,7 +73,7 @@ pub fn request_sweep() -> bool {
 
 /// A grace period lacks a membarrier, see [`crate::grace::cookie::start_quietly`]: has the
 /// reclaimer call it, if there is one. Also under locks.
-pub fn request_fence() {
+pub fn request_membarrier() {
     if is_running() {
         bell::request(READY);
     }
@@ -93,9 +93,9 @@ pub fn after_seal() -> Pressure {
 pub(crate) fn start_batch(Batch { cookie, is_due }: Batch) -> Pressure {
     let pressure = after_seal();
     let is_high = pressure >= Pressure::High;
-    let lacks_fence =
+    let lacks_membarrier =
         (is_high || is_due || pressure == Pressure::Soft) && start_quietly(cookie, is_high);
-    if is_due || lacks_fence {
+    if is_due || lacks_membarrier {
         ring(READY);
     }
     watch::report_stalled();

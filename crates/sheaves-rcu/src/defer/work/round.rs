@@ -100,7 +100,7 @@ fn start() {
 }
 
 /// Advances a grace period, or starts another one if something is sealed.
-pub(crate) fn advance() {
+pub(crate) fn poll_grace_period() {
     // Relaxed: only the driver writes it.
     let polled = Cookie::from_bits(POLLED.load(Ordering::Relaxed));
     if !polled.has_passed() {

@@ -192,7 +192,7 @@ fn start(cookie: Cookie, reach: Reach) {
     if reach == Reach::Interrupts {
         cookie.start();
     } else if internal::start_quietly(cookie, false) {
-        internal::request_fence();
+        internal::request_membarrier();
     }
 }
 
