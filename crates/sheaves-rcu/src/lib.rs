@@ -58,7 +58,7 @@ pub use reader::section::is_reading;
 pub mod internal {
     pub use crate::defer::work::reclaimer::{is_reclaimer, reclaimer_thread};
     pub use crate::defer::work::requests::{
-        after_seal, arm_age, arm_keeper, request_membarrier, request_sweep, serve,
+        arm_age, arm_keeper, request_membarrier, request_sweep, serve, wake_if_pressed,
     };
     pub use crate::defer::work::sink::{Sink, register, trim};
     pub use crate::grace::cookie::start_quietly;

@@ -26,7 +26,7 @@ fn lock_all() {
     REGISTRY.acquire();
     for id in registry::all_ids() {
         id.descriptor().slabs.acquire();
-        id.descriptor().deferred.iter().for_each(|queue| queue.sealed.acquire());
+        id.descriptor().deferred.iter().for_each(|queue| queue.waiting.acquire());
         quarantine::of(id).fifo.acquire();
     }
     CHUNKS.acquire();
@@ -46,7 +46,7 @@ fn unlock_all() {
         unsafe { quarantine::of(id).fifo.release() };
         for queue in &id.descriptor().deferred {
             // SAFETY: as above.
-            unsafe { queue.sealed.release() };
+            unsafe { queue.waiting.release() };
         }
         // SAFETY: as above.
         unsafe { id.descriptor().slabs.release() };

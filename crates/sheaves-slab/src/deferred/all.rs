@@ -5,7 +5,7 @@ use sheaves_rcu::Cookie;
 use sheaves_rcu::defer::Pending;
 use sheaves_sys::membarrier::Reach;
 
-use super::seal::{after_seal, objects, reclaim, seal, tell_all};
+use super::seal::{objects, reclaim, seal, start_and_take_ready, tell_all};
 use crate::moves::refill;
 use crate::moves::registry::{REGISTRY, if_existing};
 use crate::parts::descriptor::{DEFERRING_WORDS, deferring};
@@ -62,7 +62,7 @@ fn seal_caches(ids: &[CacheId], words: &[Word]) -> bool {
     for id in ids {
         for queue in &id.descriptor().deferred {
             if let Some(sealed) = queue.seal_open(id.shape()) {
-                let _is_told = after_seal(*id, queue, &sealed);
+                let _is_told = start_and_take_ready(*id, queue, &sealed);
             }
         }
     }

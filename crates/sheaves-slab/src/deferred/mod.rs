@@ -76,20 +76,20 @@ fn exchange(id: CacheId, object: usize) -> bool {
     let queue = id.descriptor().deferred_here();
     // Held from before the exchange on: a thread that takes the sheaves of all slots, and then this
     // lock, has either taken the full sheaf or finds it sealed.
-    let mut sealed = queue.sealed.lock();
+    let mut waiting = queue.waiting.lock();
     // SAFETY: `before` is not the bootstrap cursor; the sheaf and the object in it are ours.
     if !unsafe { cmp_store(word, before, cursor) } {
-        drop(sealed);
+        drop(waiting);
         pool::put_empty(sheaf);
         return false;
     }
     let added = before.is_sheaf().then(|| {
         seal::note(id, before);
-        queue.seal_taken(id.shape(), &mut sealed, before)
+        queue.seal_taken(id.shape(), &mut waiting, before)
     });
-    drop(sealed);
-    if added.is_some_and(|added| seal::after_seal(id, queue, &added)) {
-        internal::after_seal();
+    drop(waiting);
+    if added.is_some_and(|added| seal::start_and_take_ready(id, queue, &added)) {
+        internal::wake_if_pressed();
     }
     internal::arm_age();
     true
@@ -104,8 +104,8 @@ pub(crate) fn push_open(id: CacheId, object: usize) {
     match queue.push_open(id.shape(), object, || emergency::take_empty(id)) {
         Ok(None) => internal::arm_age(),
         Ok(Some(sealed)) => {
-            if seal::after_seal(id, queue, &sealed) {
-                internal::after_seal();
+            if seal::start_and_take_ready(id, queue, &sealed) {
+                internal::wake_if_pressed();
             }
         }
         Err(deferred_queue::NoSheaf) => emergency::free(id, object),

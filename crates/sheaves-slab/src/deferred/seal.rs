@@ -7,19 +7,19 @@ use sheaves_sys::probe;
 
 use crate::checked::incoming;
 use crate::moves::{slot, tags};
-use crate::parts::deferred_queue::{Queue, SealedSheaf};
+use crate::parts::deferred_queue::{JustSealed, ShardQueue};
 use crate::space::cache_id::CacheId;
 
 /// A thread that seals a sheaf of a long queue takes at most this many ready sheaves out of it.
 const RECLAIM: usize = 2;
 
 /// Seals a sheaf that the caller has taken out of a slot's word. True if the caller must call
-/// [`internal::after_seal`], without locks.
+/// [`internal::wake_if_pressed`], without locks.
 #[must_use]
 pub(crate) fn seal(id: CacheId, cursor: Cursor) -> bool {
     note(id, cursor);
     let queue = id.descriptor().deferred_here();
-    queue.seal(id.shape(), cursor).is_some_and(|sealed| after_seal(id, queue, &sealed))
+    queue.seal(id.shape(), cursor).is_some_and(|sealed| start_and_take_ready(id, queue, &sealed))
 }
 
 /// Notes for profiles and guards that the objects of a sheaf are deferred.
@@ -29,8 +29,8 @@ pub(super) fn note(id: CacheId, cursor: Cursor) {
 }
 
 /// Starts grace periods and takes ready sheaves after `queue` got a sealed sheaf. True if the
-/// caller has to call [`internal::after_seal`], without locks.
-pub(super) fn after_seal(id: CacheId, queue: &Queue, sealed: &SealedSheaf) -> bool {
+/// caller has to call [`internal::wake_if_pressed`], without locks.
+pub(super) fn start_and_take_ready(id: CacheId, queue: &ShardQueue, sealed: &JustSealed) -> bool {
     let cookie = sealed.cookie.to_bits() as usize;
     probe::seal(id.number().into(), sealed.objects, cookie);
     let pressure = pressure::now();
@@ -90,7 +90,7 @@ pub(crate) fn reclaim(id: CacheId) -> bool {
 
 /// Reports everything that is sealed to `sheaves-rcu`, so that its sums are exact.
 pub(super) fn tell_all(id: CacheId) {
-    id.descriptor().deferred.iter().for_each(|queue| queue.sealed.lock().tell_all());
+    id.descriptor().deferred.iter().for_each(|queue| queue.waiting.lock().tell_all());
 }
 
 /// Objects of the cache that are deferred.
@@ -98,6 +98,6 @@ pub(crate) fn objects(id: CacheId) -> usize {
     if !id.is_deferring() {
         return 0;
     }
-    id.descriptor().deferred.iter().map(Queue::objects).sum::<usize>()
+    id.descriptor().deferred.iter().map(ShardQueue::objects).sum::<usize>()
         + slot::objects_in(&[id.deferred()])
 }

@@ -1,8 +1,8 @@
 //! Sealed sheaves that wait for their cookies, oldest first.
 //!
 //! A queue belongs to a cache and a shard of its slots. Its lock is held for a handful of
-//! instructions, once for each sheaf. [`queue::Queue`] says how a sealed sheaf keeps its state
-//! below its sentinel.
+//! instructions, once for each sheaf. A sealed sheaf keeps its state below its sentinel, see
+//! [`queue::Queue`].
 
 use sheaves_percpu::internal::{Cursor, Sheaf};
 use sheaves_rcu::Cookie;
@@ -39,10 +39,10 @@ pub(crate) struct NoSheaf;
 
 /// State of the queue right after a sheaf was sealed.
 #[derive(Debug)]
-pub(crate) struct SealedSheaf {
+pub(crate) struct JustSealed {
     pub(crate) cookie: Cookie,
     pub(crate) objects: usize,
-    /// `sheaves-rcu` was told of it: the caller must call [`internal::after_seal`], without locks.
+    /// `sheaves-rcu` was told of it: the caller calls [`internal::wake_if_pressed`], without locks.
     pub(crate) is_told: bool,
     /// Sheaves of the queue for which no grace period was started, including this one.
     pub(crate) unstarted: u32,
@@ -52,7 +52,7 @@ pub(crate) struct SealedSheaf {
 
 /// What the lock guards.
 #[derive(Debug)]
-pub(crate) struct Sealed {
+pub(crate) struct Waiting {
     sheaves: queue::Queue,
     /// Cookie of the youngest sheaf, and how many sheaves at the end of the queue carry it. For the
     /// others a grace period has begun.
@@ -69,20 +69,20 @@ pub(crate) struct Sealed {
 /// A shard's queue, on cache lines of its own.
 #[repr(align(128))]
 #[derive(Debug)]
-pub(crate) struct Queue {
-    pub(crate) sealed: Lock<Sealed>,
+pub(crate) struct ShardQueue {
+    pub(crate) waiting: Lock<Waiting>,
     /// Number of unstarted sheaves after which this queue starts a grace period; 0 stands for
     /// [`START_SHEAVES_MIN`].
     start_after: Hint,
     /// When this queue last started one, in ns of the fine clock.
     started_ns: Hint,
     /// Sheaves in the queue; changes under the lock.
-    sheaves: Hint,
+    sheaf_count: Hint,
     /// Objects in the queue and in the open sheaf; changes under the lock.
     objects: Hint,
 }
 
-impl Sealed {
+impl Waiting {
     /// Counts objects that entered, or left if negative; true if that was reported to
     /// `sheaves-rcu`.
     fn tell(&mut self, objects: isize, stride: usize) -> bool {
@@ -112,9 +112,9 @@ pub(crate) fn format(shape: &Shape, sheaf: Sheaf) -> Cursor {
     pool::format(sheaf, shape.sheaf_objects.min(OBJECTS_MAX))
 }
 
-impl Queue {
-    pub(crate) const fn new() -> Queue {
-        let sealed = Sealed {
+impl ShardQueue {
+    pub(crate) const fn new() -> ShardQueue {
+        let waiting = Waiting {
             sheaves: queue::Queue::new(),
             cookie: 0,
             unstarted: 0,
@@ -122,34 +122,34 @@ impl Queue {
             untold_bytes: 0,
             untold_objects: 0,
         };
-        Queue {
-            sealed: Lock::new(sealed),
+        ShardQueue {
+            waiting: Lock::new(waiting),
             start_after: Hint::new(0),
             started_ns: Hint::new(0),
-            sheaves: Hint::new(0),
+            sheaf_count: Hint::new(0),
             objects: Hint::new(0),
         }
     }
 
     /// Seals a sheaf that the caller owns. `None` when it is empty; then it is in the pool.
-    pub(crate) fn seal(&self, shape: &Shape, cursor: Cursor) -> Option<SealedSheaf> {
+    pub(crate) fn seal(&self, shape: &Shape, cursor: Cursor) -> Option<JustSealed> {
         if cursor.is_empty() {
             put_empty(cursor.sheaf());
             return None;
         }
-        Some(self.seal_taken(shape, &mut self.sealed.lock(), cursor))
+        Some(self.seal_taken(shape, &mut self.waiting.lock(), cursor))
     }
 
-    /// [`Queue::seal`] of a sheaf that is not empty, under the lock.
+    /// [`ShardQueue::seal`] of a sheaf that is not empty, under the lock.
     pub(crate) fn seal_taken(
         &self,
         shape: &Shape,
-        sealed: &mut Sealed,
+        waiting: &mut Waiting,
         cursor: Cursor,
-    ) -> SealedSheaf {
+    ) -> JustSealed {
         debug_assert!(cursor.sheaf().sentinel() >= SENTINEL_MIN);
         self.objects.add(cursor.fill());
-        self.append(shape, sealed, cursor)
+        self.append(shape, waiting, cursor)
     }
 
     /// Puts an object into the open sheaf, and seals the sheaf when it is full. `empty` provides a
@@ -159,84 +159,84 @@ impl Queue {
         shape: &Shape,
         object: usize,
         mut empty: impl FnMut() -> Option<Sheaf>,
-    ) -> Result<Option<SealedSheaf>, NoSheaf> {
-        let mut sealed = self.sealed.lock();
-        while !sealed.open.cursor().is_sheaf() {
+    ) -> Result<Option<JustSealed>, NoSheaf> {
+        let mut waiting = self.waiting.lock();
+        while !waiting.open.cursor().is_sheaf() {
             // When memory is out this flushes objects of the cache, which takes the cache's lock.
-            drop(sealed);
+            drop(waiting);
             let sheaf = empty().ok_or(NoSheaf)?;
-            sealed = self.sealed.lock();
-            if sealed.open.cursor().is_sheaf() {
+            waiting = self.waiting.lock();
+            if waiting.open.cursor().is_sheaf() {
                 put_empty(sheaf);
             } else {
-                sealed.open.set(format(shape, sheaf));
+                waiting.open.set(format(shape, sheaf));
             }
         }
         // SAFETY: the lock's holder owns the open sheaf, which is not full.
-        let pushed = unsafe { sealed.open.cursor().push(object) };
-        sealed.open.set(pushed);
+        let pushed = unsafe { waiting.open.cursor().push(object) };
+        waiting.open.set(pushed);
         self.objects.add(1);
-        if !sealed.open.cursor().is_full() {
+        if !waiting.open.cursor().is_full() {
             return Ok(None);
         }
-        Ok(Some(self.append_open(shape, &mut sealed)))
+        Ok(Some(self.append_open(shape, &mut waiting)))
     }
 
-    pub(crate) fn seal_open(&self, shape: &Shape) -> Option<SealedSheaf> {
-        let mut sealed = self.sealed.lock();
-        if !sealed.open.cursor().is_sheaf() {
+    pub(crate) fn seal_open(&self, shape: &Shape) -> Option<JustSealed> {
+        let mut waiting = self.waiting.lock();
+        if !waiting.open.cursor().is_sheaf() {
             return None;
         }
-        Some(self.append_open(shape, &mut sealed))
+        Some(self.append_open(shape, &mut waiting))
     }
 
     /// Seals the open sheaf, which exists.
-    fn append_open(&self, shape: &Shape, sealed: &mut Sealed) -> SealedSheaf {
-        let cursor = sealed.open.take();
-        self.append(shape, sealed, cursor)
+    fn append_open(&self, shape: &Shape, waiting: &mut Waiting) -> JustSealed {
+        let cursor = waiting.open.take();
+        self.append(shape, waiting, cursor)
     }
 
     /// Stamps a sheaf and appends it. Cookies are taken under the lock, so they ascend.
-    fn append(&self, shape: &Shape, sealed: &mut Sealed, cursor: Cursor) -> SealedSheaf {
+    fn append(&self, shape: &Shape, waiting: &mut Waiting, cursor: Cursor) -> JustSealed {
         // SAFETY: the caller owns the sheaf, whose memory is never unmapped.
-        let cookie = unsafe { sealed.sheaves.append(cursor.sheaf().sentinel() + 1, cursor) };
+        let cookie = unsafe { waiting.sheaves.append(cursor.sheaf().sentinel() + 1, cursor) };
         // Until this thread's next read section, no grace period has to interrupt it. A thread that
         // seals is in no signal handler, since it takes a lock.
         sheaves_rcu::enter_idle();
-        if sealed.cookie != cookie.to_bits() {
-            (sealed.cookie, sealed.unstarted) = (cookie.to_bits(), 0);
+        if waiting.cookie != cookie.to_bits() {
+            (waiting.cookie, waiting.unstarted) = (cookie.to_bits(), 0);
         }
-        sealed.unstarted += 1;
-        let (unstarted, objects) = (sealed.unstarted, cursor.fill());
-        let is_told = sealed.tell(objects as isize, shape.stride);
-        let sheaves = self.sheaves.add(1) + 1;
-        SealedSheaf { cookie, objects, is_told, unstarted, is_long: sheaves > LONG_SHEAVES }
+        waiting.unstarted += 1;
+        let (unstarted, objects) = (waiting.unstarted, cursor.fill());
+        let is_told = waiting.tell(objects as isize, shape.stride);
+        let sheaves = self.sheaf_count.add(1) + 1;
+        JustSealed { cookie, objects, is_told, unstarted, is_long: sheaves > LONG_SHEAVES }
     }
 
     /// Takes the oldest sheaf if its cookie has passed; returns its cursor.
     pub(crate) fn take_ready(&self, shape: &Shape) -> Option<Cursor> {
         // Spares the lock.
-        if self.sheaves.get() == 0 {
+        if self.sheaf_count.get() == 0 {
             return None;
         }
-        let mut sealed = self.sealed.lock();
-        let cookie = sealed.sheaves.oldest()?.cookie();
+        let mut waiting = self.waiting.lock();
+        let cookie = waiting.sheaves.oldest()?.cookie();
         if !cookie.has_passed() {
-            drop(sealed);
+            drop(waiting);
             // A grace period that waits for the fences of other threads ends here, if all have run
             // theirs.
             if !cookie.poll() {
                 return None;
             }
-            sealed = self.sealed.lock();
+            waiting = self.waiting.lock();
         }
-        let cursor = sealed.sheaves.ready()?.cursor();
-        sealed.sheaves.remove_oldest();
+        let cursor = waiting.sheaves.ready()?.cursor();
+        waiting.sheaves.remove_oldest();
         let objects = cursor.fill();
-        self.sheaves.sub(1);
+        self.sheaf_count.sub(1);
         self.objects.sub(objects);
-        sealed.tell(-(objects as isize), shape.stride);
-        drop(sealed);
+        waiting.tell(-(objects as isize), shape.stride);
+        drop(waiting);
         Some(cursor)
     }
 

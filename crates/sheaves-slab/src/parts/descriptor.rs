@@ -10,7 +10,7 @@ use sheaves_percpu::internal::{Cursor, Word};
 use sheaves_sys::lock::Lock;
 use sheaves_sys::map::Exactly;
 
-use crate::parts::deferred_queue::Queue;
+use crate::parts::deferred_queue::ShardQueue;
 use crate::parts::depot::Depot;
 use crate::parts::pool::{self, SHARDS};
 use crate::parts::shape::Shape;
@@ -28,12 +28,12 @@ pub(crate) struct Descriptor {
     pub(crate) slabs: Lock<SlabLists>,
     pub(crate) depot: Depot,
     /// Queues of sealed sheaves of deferred objects, one per shard as in the depot.
-    pub(crate) deferred: [Queue; SHARDS],
+    pub(crate) deferred: [ShardQueue; SHARDS],
 }
 
 impl Descriptor {
     /// The current slot's queue of sealed sheaves.
-    pub(crate) fn deferred_here(&self) -> &Queue {
+    pub(crate) fn deferred_here(&self) -> &ShardQueue {
         &self.deferred[pool::shard_here()]
     }
 }
@@ -47,7 +47,7 @@ static TABLE: [Descriptor; NAMED_FIRST] = [const {
         shape: UnsafeCell::new(Shape::NONE),
         slabs: Lock::new(SlabLists::new()),
         depot: Depot::new(),
-        deferred: [const { Queue::new() }; SHARDS],
+        deferred: [const { ShardQueue::new() }; SHARDS],
     }
 }; NAMED_FIRST];
 

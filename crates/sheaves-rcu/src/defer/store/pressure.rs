@@ -84,7 +84,7 @@ pub fn pressure() -> Pressure {
     }
 }
 
-/// Counts what was sealed. May be called under locks; `after_seal` follows without them.
+/// Counts what was sealed. May be called under locks; `wake_if_pressed` follows without them.
 pub fn note_sealed(objects: usize, bytes: usize) {
     // Relaxed, both: counts.
     OBJECTS.fetch_add(objects as i64, Ordering::Relaxed);

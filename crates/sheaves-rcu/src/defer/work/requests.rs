@@ -81,7 +81,7 @@ pub fn request_membarrier() {
 
 /// Follows [`pressure::note_sealed`]: wakes or starts the reclaimer if the pressure is high.
 /// Returns the pressure. Not under a lock: libc allocates when it starts a thread.
-pub fn after_seal() -> Pressure {
+pub fn wake_if_pressed() -> Pressure {
     let pressure = pressure::pressure();
     if pressure >= Pressure::High {
         ring(READY);
@@ -91,7 +91,7 @@ pub fn after_seal() -> Pressure {
 
 /// Follows the sealing of a batch, without locks: starts its grace period if it is time.
 pub(crate) fn start_batch(Batch { cookie, is_due }: Batch) -> Pressure {
-    let pressure = after_seal();
+    let pressure = wake_if_pressed();
     let is_high = pressure >= Pressure::High;
     let lacks_membarrier =
         (is_high || is_due || pressure == Pressure::Soft) && start_quietly(cookie, is_high);
