@@ -145,7 +145,7 @@ fn resize_in_place(address: usize, size: usize, frame: Frame) -> Option<usize> {
         Some(Block::Huge { .. }) if size > MIDDLE_BYTES_MAX => {
             let request = Request { bytes: size, align: QUANTUM_BYTES, frame };
             let moved = Some(huge::resize(address, size, &request)).filter(|moved| *moved != 0);
-            chunk::after_alloc();
+            chunk::do_due_after_alloc();
             moved.inspect(|moved| probe::large_resize(address, *moved, size))
         }
         Some(Block::Huge { .. }) => None,

@@ -37,7 +37,7 @@ pub(crate) fn alloc_bulk(
         };
         done += 1;
     }
-    chunk::after_alloc();
+    chunk::do_due_after_alloc();
     done
 }
 

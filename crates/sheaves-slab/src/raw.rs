@@ -247,7 +247,7 @@ impl Cache {
     /// process.
     pub fn shrink(&self) -> bool {
         let complete = reclaim::shrink(self.id, Reach::Interrupts);
-        chunk::after_free();
+        chunk::do_due_after_free();
         complete
     }
 

@@ -27,7 +27,7 @@ impl Sink for Slab {
     fn reclaim(&self) -> bool {
         let any = deferred::finish();
         refill::arm_reclaimer_if_pending();
-        chunk::after_free();
+        chunk::do_due_after_free();
         any
     }
 

@@ -32,7 +32,7 @@ pub(crate) fn alloc_slow(id: CacheId, request: &Request) -> usize {
     if object == 0 && reclaim::release_before_failing() {
         object = alloc(id, request);
     }
-    chunk::after_alloc();
+    chunk::do_due_after_alloc();
     object
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn alloc(size: usize, align: usize, request: &Request) -> (usize, boo
         probe::large_alloc(block.0, size);
         large::note_alloc(block.0, request);
     }
-    chunk::after_alloc();
+    chunk::do_due_after_alloc();
     block
 }
 
@@ -157,7 +157,7 @@ fn let_idle(mut table: Held<'_, Table>, range: Entry) {
     }
     if idle_bytes >= MUCH_BYTES {
         chunk::note_unused(idle_bytes);
-        chunk::after_free();
+        chunk::do_due_after_free();
     }
 }
 

@@ -94,7 +94,7 @@ pub(super) fn free(id: CacheId, object: usize) {
             let mut one = [object];
             tags::clean_deferred(id, &mut one);
             incoming::reclaimed_one(id, one[0]);
-            chunk::after_free();
+            chunk::do_due_after_free();
         },
     );
 }

@@ -82,7 +82,7 @@ pub(crate) fn destroy(id: CacheId) -> Result<(), usize> {
     loop {
         let result = try_destroy(id);
         refill::arm_reclaimer_if_pending();
-        chunk::after_free();
+        chunk::do_due_after_free();
         if result != Err(AGAIN) {
             return result;
         }

@@ -55,7 +55,7 @@ const NO_PASS: usize = usize::MAX;
 /// kernel if it is time.
 #[inline]
 pub(crate) fn after_free() {
-    chunk::after_free();
+    chunk::do_due_after_free();
     if depot::drop_bytes() >= DROP_BYTES_DUE.get() || NEXT.get() != NO_PASS {
         errno::preserve(return_some);
     }
@@ -125,7 +125,7 @@ fn begin() -> bool {
         registry::if_existing(id, |id| id.descriptor().depot.restrict(id.shape()));
         keeper::flush_depot(id, usize::MAX);
     }
-    chunk::after_free();
+    chunk::do_due_after_free();
     if rcu_keeper::is_active() {
         return false;
     }

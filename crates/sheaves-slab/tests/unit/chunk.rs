@@ -1,8 +1,8 @@
 extern crate std;
 use super::advice::Advice;
 use super::dense::DENSE_MS;
+use super::discard::{Free, discard_granules};
 use super::in_progress::InProgress;
-use super::purge::{Which, purge};
 use super::state::{CHUNKS, granule_of, mask, position_of, runs_of};
 use super::{HugePages, begin_run, finish_run, release_run};
 use crate::raw::{Cache, Options};
@@ -77,11 +77,11 @@ fn dense_chunks_ask_for_huge_pages_until_they_have_holes() {
         let address = run.first.address();
         assert!(!has_asked(address));
         for _ in 0..u64::from(DENSE_MS) / keeper::period_ms().unwrap() {
-            purge(Which::Old);
+            discard_granules(Free::Old);
         }
         assert_eq!(has_asked(address), asks && system != vm::HugePages::NEVER, "{mode:?}");
         release_run(run.first, 32);
-        purge(Which::All);
+        discard_granules(Free::All);
         assert!(!has_asked(address));
     }
     CHUNKS.lock().huge_pages = HugePages::Always;

@@ -1,13 +1,13 @@
-//! What is to be done about unused memory, once no lock is held: bits.
+//! What is to be done about unused memory once no lock is held: bits. `deal` does it.
 //!
-//! | bit | noted | taken |
-//! |---|---|---|
-//! | `KEEP` | when much is unused, and the library's thread sleeps | arms the keeper |
-//! | `START` | the same without that thread | by an allocation, which starts it |
-//! | `SURPLUS` | when too much is dirty, and there is no keeper | discards a piece |
-//! | `TICK` | a period after the last tick, where there is no keeper | ticks |
-//! | `LIMIT` | when the heap is near its limit | returns all that is unused |
-//! | `SWEEP` | when only the library's thread can do something | wakes it, or starts it |
+//! | bit | set by | done by | in which thread |
+//! |---|---|---|---|
+//! | `KEEP` | [`note_unused`], if the library's thread sleeps | arming the keeper | any |
+//! | `START` | the same, if there is no such thread | starting it, at an allocation | any |
+//! | `SURPLUS` | a run freed, too much dirty, no keeper | discarding a piece | any |
+//! | `TICK` | a use a period after the last tick, no keeper | a tick | any |
+//! | `LIMIT` | bytes that come near the limit | returning all that is unused | any |
+//! | `SWEEP` | [`note_sweep`] | a sweep; those here wake or start the thread | the library's |
 
 use core::sync::atomic::{AtomicU32, Ordering};
 

@@ -19,18 +19,20 @@
 //! `in_progress`.
 
 mod advice;
+mod deal;
 mod dense;
+mod discard;
 mod due;
 mod in_progress;
-mod purge;
 mod run;
 mod state;
 
 pub(crate) use advice::HugePages;
+pub use deal::{do_due_after_alloc, do_due_after_free};
+pub(crate) use discard::tick;
+pub use discard::{note_holes, trim};
 pub use due::{note_other_bytes, note_unused};
 pub(crate) use due::{note_sweep, note_use};
-pub(crate) use purge::tick;
-pub use purge::{after_alloc, after_free, note_holes, trim};
 pub use run::{Footprint, footprint};
 pub(crate) use run::{Run, begin_run, finish_run, release_run};
 pub(crate) use run::{free_in_progress_of_others, note_child};

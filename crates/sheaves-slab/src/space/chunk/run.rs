@@ -1,7 +1,7 @@
 //! Runs of granules: taking and releasing them, also in forks.
 
 use super::advice::HugePages;
-use super::purge::note_freed;
+use super::deal::note_freed;
 use super::state::{CHUNKS, granule_of, mask, position_of};
 use crate::space::granule::Granule;
 use crate::space::slab;
@@ -94,7 +94,7 @@ pub fn footprint() -> Footprint {
         mapped_bytes: (chunks.end - chunks.skipped) * GRANULE_BYTES,
         used_bytes: chunks.used * GRANULE_BYTES,
         dirty_bytes: chunks.dirty * GRANULE_BYTES,
-        purged_bytes: chunks.purged * GRANULE_BYTES as u64,
+        purged_bytes: chunks.discarded * GRANULE_BYTES as u64,
         holes_bytes: slab::holes_bytes(),
         refilled_bytes: chunks.refilled * GRANULE_BYTES as u64,
     }

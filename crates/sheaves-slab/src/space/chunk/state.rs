@@ -55,7 +55,7 @@ pub(crate) struct Chunks {
     /// Number of granules in use.
     pub(super) used: usize,
     /// Number of granules that were discarded so far.
-    pub(super) purged: u64,
+    pub(super) discarded: u64,
     /// Number of granules that were taken after they had been discarded, so far.
     pub(super) refilled: u64,
     pub(crate) huge_pages: HugePages,
@@ -74,7 +74,7 @@ pub(crate) static CHUNKS: Lock<Chunks> = Lock::new(Chunks {
     given_last: 0,
     dirty: 0,
     used: 0,
-    purged: 0,
+    discarded: 0,
     refilled: 0,
     huge_pages: HugePages::Auto,
     boundaries: 0,

@@ -15,7 +15,7 @@ const TICK: Duration = Duration::from_millis(530);
 const OBJECT_BYTES: usize = 64 << 10;
 
 fn cache(options: Options) -> Cache {
-    Cache::new("purge", Layout::from_size_align(OBJECT_BYTES, 64).unwrap(), options).unwrap()
+    Cache::new("discard", Layout::from_size_align(OBJECT_BYTES, 64).unwrap(), options).unwrap()
 }
 
 fn take(cache: &Cache, count: usize) -> Vec<NonNull<u8>> {
