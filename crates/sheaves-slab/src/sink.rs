@@ -8,7 +8,7 @@ use sheaves_sys::fault;
 
 use crate::checked::quarantine;
 use crate::deferred;
-use crate::moves::refill;
+use crate::moves::release;
 use crate::returning::{keeper, reclaim, surplus};
 use crate::space::{chunk, limit};
 
@@ -26,7 +26,7 @@ impl Sink for Slab {
 
     fn reclaim(&self) -> bool {
         let any = deferred::finish();
-        refill::arm_reclaimer_if_pending();
+        release::arm_reclaimer_if_pending();
         chunk::do_due_after_free();
         any
     }

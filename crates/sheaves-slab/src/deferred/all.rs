@@ -6,8 +6,8 @@ use sheaves_rcu::defer::Pending;
 use sheaves_sys::membarrier::Reach;
 
 use super::seal::{objects, reclaim, seal, start_and_take_ready, tell_all};
-use crate::moves::refill;
 use crate::moves::registry::{REGISTRY, if_existing};
+use crate::moves::release;
 use crate::parts::descriptor::{DEFERRING_WORDS, deferring};
 use crate::space::cache_id::CacheId;
 
@@ -71,7 +71,7 @@ fn seal_caches(ids: &[CacheId], words: &[Word]) -> bool {
 
 /// Reclaims what is ready of every cache, and releases the ready slabs of type-stable caches.
 pub(crate) fn finish() -> bool {
-    let finish = |id| if_existing(id, |id| reclaim(id) | refill::release_ready(id));
+    let finish = |id| if_existing(id, |id| reclaim(id) | release::release_ready(id));
     let done = (0..DEFERRING_WORDS).flat_map(deferring).filter_map(finish);
     done.fold(false, |any, done| any | done)
 }

@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering;
 use sheaves_percpu::internal::Cursor;
 use sheaves_sys::{probe, tsan};
 
-use crate::moves::{earlier, refill};
+use crate::moves::{earlier, release};
 use crate::parts::shape::Shape;
 use crate::parts::{pool, slab_lists};
 use crate::protocol::counting;
@@ -150,10 +150,10 @@ fn relist(id: CacheId, shape: &Shape, granule: Granule) {
     }
     slabs.move_slab(granule, shape);
     let kept = id.descriptor().depot.empty_slabs_kept();
-    let is_done = refill::release_empty(id, &mut slabs, kept);
+    let is_done = release::release_empty(id, &mut slabs, kept);
     drop(slabs);
     if !is_done {
-        refill::arm_reclaimer();
+        release::arm_reclaimer();
     }
 }
 

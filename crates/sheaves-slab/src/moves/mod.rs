@@ -5,5 +5,6 @@ pub(crate) mod earlier;
 pub(crate) mod flush;
 pub(crate) mod refill;
 pub(crate) mod registry;
+pub(crate) mod release;
 pub(crate) mod slot;
 pub(crate) mod tags;

@@ -24,7 +24,7 @@ use sheaves_sys::membarrier::Reach;
 
 use crate::checked::{incoming, quarantine};
 use crate::moves::registry::{self, REGISTRY, if_existing};
-use crate::moves::{flush, refill};
+use crate::moves::{flush, release};
 use crate::parts::pool;
 use crate::space::cache_id::{CACHES_MAX, CacheId};
 use crate::space::chunk;
@@ -45,7 +45,7 @@ pub(crate) fn tick(reach: Reach) -> bool {
         left_bytes += if_existing(id, |id| quarantine::tick(id, reach)).unwrap_or(0);
         left_bytes += if_existing(id, tick_slabs).unwrap_or(0);
     }
-    refill::arm_reclaimer_if_pending();
+    release::arm_reclaimer_if_pending();
     left_bytes += tick_holes();
     left_bytes += chunk::tick();
     let is_left = left_bytes >= LEFT_BYTES_MIN;
@@ -233,12 +233,12 @@ fn tick_slabs(id: CacheId) -> usize {
     let mut is_done = true;
     if !is_used {
         depot.shrink_sheaves(shape);
-        is_done = refill::release_empty(id, &mut slabs, 0);
+        is_done = release::release_empty(id, &mut slabs, 0);
     }
     let slab_bytes = slabs.counts.empty as usize * shape.granules * GRANULE_BYTES;
     drop(slabs);
     if !is_done {
-        refill::arm_reclaimer();
+        release::arm_reclaimer();
     }
     slab_bytes + depot.objects() * shape.stride
 }

@@ -5,7 +5,7 @@ use sheaves_sys::membarrier::Reach;
 
 use crate::checked::{incoming, quarantine};
 use crate::deferred;
-use crate::moves::{flush, refill, registry};
+use crate::moves::{flush, registry, release};
 use crate::parts::pool;
 use crate::space::cache_id::CacheId;
 use crate::space::{chunk, slab};
@@ -34,10 +34,10 @@ fn release_depot_and_slabs(id: CacheId) {
     flush::flush_depot(id, usize::MAX);
     let mut slabs = id.descriptor().slabs.lock();
     slabs.sort(id.shape());
-    let is_done = refill::release_empty(id, &mut slabs, 0);
+    let is_done = release::release_empty(id, &mut slabs, 0);
     drop(slabs);
     if !is_done {
-        refill::arm_reclaimer();
+        release::arm_reclaimer();
     }
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn release_before_failing() -> bool {
         release_depot_and_slabs(id);
     };
     registry::map_existing(release).for_each(drop);
-    refill::arm_reclaimer_if_pending();
+    release::arm_reclaimer_if_pending();
     chunk::footprint().used_bytes < used_bytes
 }
 
@@ -68,7 +68,7 @@ pub fn trim(keep_bytes: usize) -> usize {
 pub(crate) fn trim_in(keep_bytes: usize, reach: Reach) -> usize {
     deferred::finish();
     registry::map_existing(|id| shrink(id, reach)).for_each(drop);
-    refill::arm_reclaimer_if_pending();
+    release::arm_reclaimer_if_pending();
     if reach == Reach::Interrupts {
         sheaves_percpu::memory::trim();
     }
@@ -81,7 +81,7 @@ pub(crate) fn trim_in(keep_bytes: usize, reach: Reach) -> usize {
 pub(crate) fn destroy(id: CacheId) -> Result<(), usize> {
     loop {
         let result = try_destroy(id);
-        refill::arm_reclaimer_if_pending();
+        release::arm_reclaimer_if_pending();
         chunk::do_due_after_free();
         if result != Err(AGAIN) {
             return result;

@@ -129,7 +129,7 @@ impl Model {
         lists.is_empty = self.free.load(Ordering::Acquire) as usize == CAPACITY;
     }
 
-    /// `refill::release_empty`: all objects must be there, and they belong to the next user.
+    /// `release::release_empty`: all objects must be there, and they belong to the next user.
     fn release(&self, lists: &mut Lists) {
         *lists = Lists { is_listed: false, is_empty: false, is_released: true };
         for object in 0..CAPACITY {

@@ -48,7 +48,7 @@ use sheaves_rcu::internal;
 use sheaves_sys::membarrier::Reach;
 use sheaves_sys::{clock, futex, tls};
 
-use crate::moves::{flush, refill, registry, slot};
+use crate::moves::{flush, refill, registry, release, slot};
 use crate::parts::pool;
 use crate::records::{object_bytes, profile};
 use crate::space::cache_id::{CLASSES_MAX, CacheId};
@@ -208,7 +208,7 @@ const WAIT_NS: u64 = 10_000_000;
 /// For the library's thread: confirms what other threads wait for.
 pub(crate) fn sweep() {
     registry::map_existing(|id| tick(id, Reach::Interrupts)).for_each(drop);
-    refill::arm_reclaimer_if_pending();
+    release::arm_reclaimer_if_pending();
     // Relaxed: what it has confirmed is under locks.
     SWEEPS.fetch_add(1, Ordering::Relaxed);
     futex::wake_all(&SWEEPS);
@@ -279,7 +279,7 @@ pub(crate) fn flush_every_queue() -> bool {
         any
     };
     let any = registry::map_existing(release).fold(false, |any, one| any | one);
-    refill::arm_reclaimer_if_pending();
+    release::arm_reclaimer_if_pending();
     any
 }
 

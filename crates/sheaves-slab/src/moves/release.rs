@@ -1,0 +1,72 @@
+//! Release: slabs without allocated objects go back to the chunks, those of type-stable caches once
+//! their readers are gone.
+
+use core::sync::atomic::Ordering;
+
+use sheaves_rcu::internal;
+use sheaves_sys::probe;
+
+use crate::moves::registry::REGISTRY;
+use crate::parts::slab_lists::SlabLists;
+use crate::space::cache_id::CacheId;
+use crate::space::hint::Hint;
+use crate::space::window::GRANULE_BYTES;
+use crate::space::{chunk, slab};
+
+/// Releases slabs without allocated objects, until `keep` are left. Under the cache's lock. The
+/// caller calls [`crate::chunk::do_due_after_free`] once it holds no lock any more.
+///
+/// Slabs of a type-stable cache stay until their cookies have passed; refills may use them
+/// meanwhile. False if one stays: then the caller must call [`arm_reclaimer`], without the lock.
+#[must_use]
+pub(crate) fn release_empty(id: CacheId, slabs: &mut SlabLists, keep: u32) -> bool {
+    let shape = id.shape();
+    while slabs.counts.empty > keep && !shape.unreadable {
+        let Some(granule) = slabs.releasable(shape) else { return false };
+        slabs.unlist(granule);
+        slabs.counts.slabs -= 1;
+        slabs.counts.slabs_released += 1;
+        // Relaxed: the cache's lock orders it before any other use of the slab.
+        slab::header(granule).cache.store(0, Ordering::Relaxed);
+        granule.set_owner(shape.granules, 0);
+        chunk::release_run(granule, shape.granules);
+        let bytes = shape.granules * GRANULE_BYTES;
+        probe::slab_released(id.number().into(), granule.address(), bytes);
+    }
+    true
+}
+
+/// Arranges that the reclaimer comes back for slabs that still have readers.
+#[cold]
+pub(crate) fn arm_reclaimer() {
+    if REGISTRY.is_held_here() {
+        // Read back by this thread, or by another one that calls `arm` instead.
+        IS_ARMING_PENDING.set(1);
+    } else {
+        internal::arm_age();
+    }
+}
+
+/// The reclaimer is still to be armed. That may start a thread, which must not happen under the
+/// registry's lock.
+static IS_ARMING_PENDING: Hint = Hint::new(0);
+
+/// Called without locks after work under the registry's lock.
+pub(crate) fn arm_reclaimer_if_pending() {
+    // The exchange has one thread do the work.
+    if IS_ARMING_PENDING.get() != 0 && IS_ARMING_PENDING.swap(0) != 0 {
+        internal::arm_age();
+    }
+}
+
+/// Releases slabs of a type-stable cache whose cookies have passed; true if there was one.
+pub(crate) fn release_ready(id: CacheId) -> bool {
+    if !id.shape().typesafe {
+        return false;
+    }
+    let mut slabs = id.descriptor().slabs.lock();
+    let before = slabs.counts.slabs;
+    // Slabs that still have readers are left for a later round.
+    let _is_done = release_empty(id, &mut slabs, id.descriptor().depot.empty_slabs_kept());
+    slabs.counts.slabs < before
+}
