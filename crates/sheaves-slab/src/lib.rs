@@ -53,7 +53,7 @@ mod space;
 pub mod stats;
 mod typed;
 
-pub use returning::reclaim::trim;
+pub use returning::shrink::trim;
 pub use typed::{Cache, CacheBox};
 
 /// For the other crates of this workspace, their tests and benchmarks. It may change at any time.

@@ -16,7 +16,7 @@ use crate::moves::registry;
 pub use crate::moves::registry::CacheError;
 use crate::parts::shape::{Constructor, Shape};
 use crate::records::profile::Request;
-use crate::returning::reclaim;
+use crate::returning::shrink;
 use crate::space::cache_id::{CACHES_MAX, CacheId, NAMED_FIRST};
 use crate::space::chunk;
 use crate::space::mode::{self, Mode};
@@ -246,7 +246,7 @@ impl Cache {
     /// allocated objects. False when a slot could not be drained. Interrupts the CPUs that run this
     /// process.
     pub fn shrink(&self) -> bool {
-        let complete = reclaim::shrink(self.id, Reach::Interrupts);
+        let complete = shrink::shrink(self.id, Reach::Interrupts);
         chunk::do_due_after_free();
         complete
     }
@@ -258,7 +258,7 @@ impl Cache {
     /// [`DestroyError`] with the cache when objects are still allocated. The cache is unchanged: it
     /// can be used, and destroyed later.
     pub fn destroy(self) -> Result<(), DestroyError> {
-        match reclaim::destroy(self.id) {
+        match shrink::destroy(self.id) {
             Ok(()) => Ok(()),
             Err(objects_out) => Err(DestroyError { cache: self, objects_out }),
         }

@@ -32,7 +32,7 @@ use crate::deferred;
 use crate::moves::{earlier, flush, registry};
 use crate::records::profile::{self, Kind, Listed, chance};
 use crate::records::trap;
-use crate::returning::keeper;
+use crate::returning::tick;
 use crate::space::cache_id::{CLASSES_MAX, CacheId};
 use crate::space::mode;
 
@@ -98,7 +98,7 @@ pub fn stop_traps() {
 /// were freed without a note have no record any more. A slot that is not reached keeps its untagged
 /// objects until they are used up.
 fn empty_slots() {
-    keeper::flush_slots(Reach::Interrupts);
+    tick::flush_slots(Reach::Interrupts);
 }
 
 /// Watches the slabs that have allocated objects, of all size classes. Called when profiling is

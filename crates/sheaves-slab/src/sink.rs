@@ -9,7 +9,7 @@ use sheaves_sys::fault;
 use crate::checked::quarantine;
 use crate::deferred;
 use crate::moves::release;
-use crate::returning::{keeper, reclaim, surplus};
+use crate::returning::{shrink, surplus, tick};
 use crate::space::{chunk, limit};
 
 struct Slab;
@@ -39,11 +39,11 @@ impl Sink for Slab {
         if reach == Reach::Interrupts {
             limit::read_again();
         }
-        keeper::tick(reach)
+        tick::tick(reach)
     }
 
     fn compact(&self) -> bool {
-        keeper::compact()
+        tick::compact()
     }
 
     fn sweep(&self) {
@@ -53,7 +53,7 @@ impl Sink for Slab {
     }
 
     fn trim(&self, reach: Reach) {
-        reclaim::trim_in(0, reach);
+        shrink::trim_in(0, reach);
     }
 
     fn name(&self) -> &'static str {

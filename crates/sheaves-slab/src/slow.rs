@@ -18,7 +18,7 @@ use crate::moves::slot::{self, ATTEMPTS, take_sheaf};
 use crate::moves::tags::{self, Freed, TAG};
 use crate::moves::{flush, refill};
 use crate::records::profile::Request;
-use crate::returning::{reclaim, surplus};
+use crate::returning::{shrink, surplus};
 use crate::space::cache_id::CacheId;
 use crate::space::chunk;
 use crate::space::mode::Mode;
@@ -29,7 +29,7 @@ use crate::{deferred, hardened};
 #[inline(never)]
 pub(crate) fn alloc_slow(id: CacheId, request: &Request) -> usize {
     let mut object = alloc(id, request);
-    if object == 0 && reclaim::release_before_failing() {
+    if object == 0 && shrink::release_before_failing() {
         object = alloc(id, request);
     }
     chunk::do_due_after_alloc();

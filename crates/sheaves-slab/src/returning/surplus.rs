@@ -12,13 +12,13 @@
 //!
 //! A program that fills and empties its memory again and again has few passes in a second.
 
-use sheaves_rcu::internal::{self, keeper as rcu_keeper};
+use sheaves_rcu::internal::{self, keeper};
 use sheaves_sys::membarrier::Reach;
 use sheaves_sys::{clock, errno};
 
 use crate::moves::registry;
 use crate::parts::depot;
-use crate::returning::keeper;
+use crate::returning::tick;
 use crate::space::cache_id::CacheId;
 use crate::space::hint::Hint;
 use crate::space::slab::Holes;
@@ -71,7 +71,7 @@ fn return_some() {
     for granule in granule::all().skip(begin).take(PIECE_GRANULES) {
         count += 1;
         if granule.owner() != 0 && has_new_holes(granule) {
-            keeper::discard_holes(granule);
+            tick::discard_holes(granule);
         }
         if slab::holes_bytes() - before >= PIECE_BYTES {
             break;
@@ -90,8 +90,7 @@ fn begin() -> bool {
     depot::begin_drop();
     let is_quarter = in_use_bytes <= peak_bytes / 4;
     let again_left = AGAIN_LEFT.get();
-    let falls =
-        !rcu_keeper::is_active() && (is_quarter || again_left != 0 && !has_grown(peak_bytes));
+    let falls = !keeper::is_active() && (is_quarter || again_left != 0 && !has_grown(peak_bytes));
     let due_bytes = if falls {
         in_use_bytes / 16
     } else {
@@ -104,7 +103,7 @@ fn begin() -> bool {
     chunk::note_unused(unused_bytes);
     if !(is_quarter || falls)
         || unused_bytes <= UNUSED_BYTES_MAX.max(in_use_bytes / 4)
-        || rcu_keeper::decay_ms().is_none()
+        || keeper::decay_ms().is_none()
         || is_too_soon(peak_bytes)
     {
         return false;
@@ -118,15 +117,15 @@ fn begin() -> bool {
     PASSED_MS.set(clock::coarse_ms() as usize);
     PASSED_BYTES.set(in_use_bytes);
     PEAK_BYTES.set(in_use_bytes);
-    keeper::flush_slots(Reach::Quiet);
+    tick::flush_slots(Reach::Quiet);
     FLUSHES_OTHERS.set(1);
     internal::request_sweep();
     for id in registry::map_existing(|id| id) {
         registry::if_existing(id, |id| id.descriptor().depot.restrict(id.shape()));
-        keeper::flush_depot(id, usize::MAX);
+        tick::flush_depot(id, usize::MAX);
     }
     chunk::do_due_after_free();
-    if rcu_keeper::is_active() {
+    if keeper::is_active() {
         return false;
     }
     NEXT.set(0);
@@ -139,13 +138,13 @@ static FLUSHES_OTHERS: Hint = Hint::new(0);
 /// For the library's thread: the part of a pass that is in other slots.
 pub(crate) fn sweep() {
     if FLUSHES_OTHERS.swap(0) != 0 {
-        keeper::flush_slots(Reach::Interrupts);
+        tick::flush_slots(Reach::Interrupts);
     }
 }
 
 /// True if there was a pass a short time ago and what was in use has grown since then.
 fn is_too_soon(peak_bytes: usize) -> bool {
-    let again_ms = if rcu_keeper::is_active() { AGAIN_KEPT_MS } else { AGAIN_MS };
+    let again_ms = if keeper::is_active() { AGAIN_KEPT_MS } else { AGAIN_MS };
     let since_ms = (clock::coarse_ms() as usize).saturating_sub(PASSED_MS.get());
     has_grown(peak_bytes) && since_ms < again_ms
 }

@@ -1,4 +1,4 @@
-//! What this layer keeps unused, and how it returns to the kernel by itself.
+//! What one tick returns, of this layer.
 //!
 //! | where | is unused when | goes to |
 //! |---|---|---|
@@ -210,8 +210,8 @@ const SHEAVES: usize = 64;
 
 /// Flushes what the depot did not need since the last tick.
 fn tick_depot(id: CacheId) {
-    let age = |id: CacheId| id.descriptor().depot.tick(id.shape());
-    flush_depot(id, if_existing(id, age).unwrap_or(0));
+    let surplus = |id: CacheId| id.descriptor().depot.tick(id.shape());
+    flush_depot(id, if_existing(id, surplus).unwrap_or(0));
 }
 
 /// Flushes sheaves of the depot with at least `surplus` objects, as far as there are any.

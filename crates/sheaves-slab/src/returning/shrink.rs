@@ -1,4 +1,5 @@
-//! Emptying and destroying caches: from slots and depot to slabs, from slabs to the kernel.
+//! Shrinking and destroying caches: from slots and depot to slabs, from slabs to chunks, from there
+//! to the kernel.
 
 use sheaves_rcu::Cookie;
 use sheaves_sys::membarrier::Reach;
