@@ -50,15 +50,15 @@ pub(crate) fn look_up(address: usize) -> Option<Block> {
     }
     // The window may have skipped a range that another mapping occupied; a huge block may be there
     // now.
-    let Some(granule) = Granule::of(address).filter(|granule| granule.owner() != 0) else {
+    let Some(granule) = Granule::of(address).filter(|granule| granule.entry() != 0) else {
         return huge::bytes_of(address).map(|bytes| Block::Huge { bytes });
     };
-    slab::class_of(granule).map(|id| Block::Object { class: id.class() })
+    slab::size_class_cache_of(granule).map(|id| Block::Object { class: id.class() })
 }
 
 /// True when an address is in memory that a block uses, so that it is safe to read.
 pub(crate) fn is_in_use(address: usize) -> bool {
-    Granule::of(address).is_some_and(|granule| granule.owner() != 0) || huge::contains(address)
+    Granule::of(address).is_some_and(|granule| granule.entry() != 0) || huge::contains(address)
 }
 
 /// True in a hardened process when an address is in an object that was freed.
@@ -109,7 +109,7 @@ pub(crate) fn check_size(address: usize, size: usize, align: usize, may_differ: 
 /// Aborts the process: no block is at the address.
 #[cold]
 pub(crate) fn foreign(address: usize, call: &str) -> ! {
-    let what = match Granule::of(address).map(Granule::owner) {
+    let what = match Granule::of(address).map(Granule::entry) {
         Some(0) => "which is in free memory (double free?)",
         Some(_) if is_freed(address) => "which is in free memory (double free?)",
         Some(_) => "which belongs to a named cache",

@@ -28,7 +28,7 @@ macro_rules! define_free {
         $(#[$attribute])*
         #[unsafe(naked)]
         pub unsafe extern "C" fn $name(block: *mut $block) {
-            $crate::entry::push_by_owner!(
+            $crate::entry::push_by_address!(
                 slow = $crate::slow::free
             )
         }
@@ -64,7 +64,7 @@ macro_rules! define_free {
 
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 #[doc(hidden)]
-pub use sheaves_percpu::{jump_through, pop_by_size, push_by_owner};
+pub use sheaves_percpu::{jump_through, pop_by_size, push_by_address};
 #[doc(hidden)]
 pub use sheaves_percpu::{jump_with_frame, with_frame};
 

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   malloc: size -> class (one load) -> pop from the class's sheaf
-//!   free:   address -> granule (arithmetic) -> owner (one load) -> class -> push
+//!   free:   address -> granule (arithmetic) -> entry (one load) -> class -> push
 //! ```
 //!
 //! `free` checks that the address is from this heap and a multiple of 16; a caller that passes the
@@ -52,16 +52,17 @@ unsafe fn push(word: Word, address: usize) -> bool {
     unsafe { percpu::push(access, word, address) }
 }
 
-/// Pushes an object to the word of its owner. False when it has no owner or the sheaf is full.
+/// Pushes an object to the word of its entry in the owner map. False when it has no entry or the
+/// sheaf is full.
 ///
 /// # Safety
 /// As [`crate::free`].
 #[inline(always)]
-unsafe fn push_by_owner(address: usize, word_of: impl FnOnce(usize) -> Word) -> bool {
+unsafe fn push_by_address(address: usize, word_of: impl FnOnce(usize) -> Word) -> bool {
     let is_aligned = address.is_multiple_of(classes::QUANTUM_BYTES);
-    match granule::owner_of(address) {
-        // SAFETY: the same contract; an address with an owner is one of this heap.
-        Some(owner) if is_aligned => unsafe { push(word_of(owner), address) },
+    match granule::entry_of(address) {
+        // SAFETY: the same contract; an address with an entry is one of this heap.
+        Some(entry) if is_aligned => unsafe { push(word_of(entry), address) },
         _ => false,
     }
 }
@@ -114,7 +115,7 @@ fn pop_by_size(size: usize) -> Option<*mut u8> {
 #[inline(always)]
 pub unsafe fn free_inline(block: *mut u8) {
     // SAFETY: the same contract.
-    if !unsafe { push_by_owner(block.expose_provenance(), CacheId::main_of_owner) } {
+    if !unsafe { push_by_address(block.expose_provenance(), CacheId::main_of_entry) } {
         // SAFETY: the same contract.
         unsafe { slow::free(block) };
     }
@@ -133,7 +134,7 @@ pub unsafe fn free_inline(block: *mut u8) {
 #[inline]
 pub unsafe fn free_rcu(block: *mut u8) {
     // SAFETY: the same contract.
-    if !unsafe { push_by_owner(block.expose_provenance(), CacheId::deferred_of_owner) } {
+    if !unsafe { push_by_address(block.expose_provenance(), CacheId::deferred_of_entry) } {
         // SAFETY: the same contract.
         unsafe { slow::free_rcu(block) };
     }

@@ -163,8 +163,8 @@ fn resize_in_place(address: usize, size: usize, frame: Frame) -> Option<usize> {
 #[must_use]
 pub unsafe fn usable_size(block: *const u8) -> usize {
     let address = block.expose_provenance();
-    if let (Some(owner), false) = (granule::owner_of(address), is_hardened())
-        && let Some(id) = CacheId::from_owner(owner as u16)
+    if let (Some(entry), false) = (granule::entry_of(address), is_hardened())
+        && let Some(id) = CacheId::of_size_class_entry(entry as u16)
     {
         return SIZES[id.class()] as usize;
     }

@@ -147,7 +147,7 @@ pub fn check_allocated(id: CacheId, object: usize) {
 #[must_use]
 pub fn is_freed(address: usize) -> bool {
     let Some(granule) = Granule::of(address) else { return false };
-    let Some(id) = slab::class_of(granule) else { return false };
+    let Some(id) = slab::size_class_cache_of(granule) else { return false };
     let (shape, first) = (id.shape(), id.shape().first_granule(granule));
     let (slab, index) = (slab::header(first), (address - first.address()) / shape.stride);
     // Relaxed: a slab that has an allocated object does not change its cache.

@@ -54,7 +54,7 @@ macro_rules! pop_by_size {
 /// The fields are read by plain loads: an object reached the caller by a path that is ordered after
 /// the start, and after its entry of the map.
 #[macro_export]
-macro_rules! push_by_owner {
+macro_rules! push_by_address {
     (slow = $slow:path) => {
         ::core::arch::naked_asm!(
             $crate::rseq_descriptor!(),

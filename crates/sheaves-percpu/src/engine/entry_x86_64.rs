@@ -59,7 +59,7 @@ macro_rules! pop_by_size {
 /// `slow`: `extern "C"` function of the same type, for everything else, including every address
 /// that is not a multiple of 16.
 #[macro_export]
-macro_rules! push_by_owner {
+macro_rules! push_by_address {
     (slow = $slow:path) => {
         ::core::arch::naked_asm!(
             $crate::rseq_descriptor!(),

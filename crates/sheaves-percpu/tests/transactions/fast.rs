@@ -6,7 +6,7 @@
 use sheaves_percpu::Access;
 use sheaves_percpu::internal::Word;
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
-pub(crate) use whole::{pop_by_size, push_by_owner};
+pub(crate) use whole::{pop_by_size, push_by_address};
 
 #[inline(never)]
 pub(crate) fn pop(word: Word) -> usize {
@@ -52,7 +52,7 @@ mod whole {
 
     #[unsafe(naked)]
     unsafe extern "C" fn whole_push(_: *mut u8) {
-        sheaves_percpu::push_by_owner!(slow = refuse)
+        sheaves_percpu::push_by_address!(slow = refuse)
     }
 
     pub(crate) fn pop_by_size() -> usize {
@@ -62,7 +62,7 @@ mod whole {
 
     /// # Safety
     /// As [`sheaves_percpu::push`]; the object is a number of at least 65,536.
-    pub(crate) unsafe fn push_by_owner(object: usize) -> bool {
+    pub(crate) unsafe fn push_by_address(object: usize) -> bool {
         if TABLE.limit_bytes.load(Ordering::Relaxed) == 0 {
             let mapped = sheaves_sys::map::exactly(WINDOW_START, 1 << 12);
             assert_eq!(mapped, sheaves_sys::map::Exactly::Mapped);

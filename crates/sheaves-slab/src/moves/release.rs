@@ -28,7 +28,7 @@ pub(crate) fn release_empty(id: CacheId, slabs: &mut SlabLists, keep: u32) -> bo
         slabs.counts.slabs_released += 1;
         // Relaxed: the cache's lock orders it before any other use of the slab.
         slab::header(granule).cache.store(0, Ordering::Relaxed);
-        granule.set_owner(shape.granules, 0);
+        granule.set_entry(shape.granules, 0);
         chunk::release_run(granule, shape.granules);
         let bytes = shape.granules * GRANULE_BYTES;
         probe::slab_released(id.number().into(), granule.address(), bytes);

@@ -70,7 +70,7 @@ fn return_some() {
     let (before, mut count) = (slab::holes_bytes(), 0);
     for granule in granule::all().skip(begin).take(PIECE_GRANULES) {
         count += 1;
-        if granule.owner() != 0 && has_new_holes(granule) {
+        if granule.entry() != 0 && has_new_holes(granule) {
             tick::discard_holes(granule);
         }
         if slab::holes_bytes() - before >= PIECE_BYTES {

@@ -248,7 +248,7 @@ fn tick_slabs(id: CacheId) -> usize {
 fn tick_holes() -> usize {
     let mut left_bytes = 0;
     for granule in granule::all() {
-        if granule.owner() == 0 {
+        if granule.entry() == 0 {
             continue;
         }
         match slab::header(granule).tick_holes() {

@@ -22,9 +22,9 @@ pub(crate) const NAMED_FIRST: usize = CLASSES_MAX + 3;
 /// which size classes are allocated.
 pub(crate) const NAMED_FIRST_HARDENED: usize = NAMED_FIRST + CLASSES_MAX / 2;
 
-/// Owner of the slabs of named caches.
+/// Entry in the owner map of the slabs of named caches.
 pub(crate) const NAMED: u16 = CacheId::new(CLASSES_MAX as u16 + 1).main().offset() as u16;
-/// Owner of watched slabs, of any cache: the frees of their objects take the slow path.
+/// Entry of watched slabs, of any cache: the frees of their objects take the slow path.
 pub(crate) const WATCHED: u16 = CacheId::new(CLASSES_MAX as u16 + 2).main().offset() as u16;
 
 /// The number of a cache.
@@ -55,7 +55,7 @@ impl CacheId {
     /// The entry of the owner map for this cache's granules. `is_hardened` is that of the process.
     #[inline]
     #[must_use]
-    pub(crate) const fn owner(self, is_hardened: bool) -> u16 {
+    pub(crate) const fn entry(self, is_hardened: bool) -> u16 {
         match (self.0 <= CLASSES_MAX as u16, is_hardened) {
             (true, false) => self.main().offset() as u16,
             (true, true) => self.spare().offset() as u16,
@@ -71,12 +71,12 @@ impl CacheId {
     }
 
     /// The size class of an owner map's entry, `None` for anything else. For a watched slab see
-    /// [`super::slab::class_of`].
+    /// [`super::slab::size_class_cache_of`].
     #[inline]
     #[must_use]
-    pub const fn from_owner(owner: u16) -> Option<CacheId> {
-        let is_class = owner != 0 && owner < NAMED;
-        if is_class { Some(CacheId(owner / 16)) } else { None }
+    pub const fn of_size_class_entry(entry: u16) -> Option<CacheId> {
+        let is_class = entry != 0 && entry < NAMED;
+        if is_class { Some(CacheId(entry / 16)) } else { None }
     }
 
     /// The cache of a size class of malloc.
@@ -143,15 +143,15 @@ impl CacheId {
     /// vacant.
     #[inline(always)]
     #[must_use]
-    pub const fn main_of_owner(owner: usize) -> Word {
-        Word::at_offset(owner)
+    pub const fn main_of_entry(entry: usize) -> Word {
+        Word::at_offset(entry)
     }
 
-    /// The word of deferred objects for an owner map's entry, as [`CacheId::main_of_owner`].
+    /// The word of deferred objects for an owner map's entry, as [`CacheId::main_of_entry`].
     #[inline(always)]
     #[must_use]
-    pub const fn deferred_of_owner(owner: usize) -> Word {
-        Word::at_offset(Region::DEFERRED.word(0).offset() + owner / 16 * 8)
+    pub const fn deferred_of_entry(entry: usize) -> Word {
+        Word::at_offset(Region::DEFERRED.word(0).offset() + entry / 16 * 8)
     }
 }
 
@@ -160,12 +160,12 @@ const _: () = {
     // A header has 0 for none, see `CacheId::in_header`.
     assert!(CACHES_MAX <= u16::MAX as usize);
     let last = CacheId::of_class(CLASSES_MAX - 1);
-    let owner = last.owner(false) as usize;
-    assert!(CacheId::deferred_of_owner(owner).offset() == last.deferred().offset());
-    assert!(owner < NAMED as usize && owner == last.main().offset());
-    let owner = last.owner(true) as usize;
-    assert!(CacheId::deferred_of_owner(owner).offset() == last.deferred().offset());
-    assert!(owner < NAMED as usize && CacheId::of_main(Word::at_offset(owner)).0 == last.0);
+    let entry = last.entry(false) as usize;
+    assert!(CacheId::deferred_of_entry(entry).offset() == last.deferred().offset());
+    assert!(entry < NAMED as usize && entry == last.main().offset());
+    let entry = last.entry(true) as usize;
+    assert!(CacheId::deferred_of_entry(entry).offset() == last.deferred().offset());
+    assert!(entry < NAMED as usize && CacheId::of_main(Word::at_offset(entry)).0 == last.0);
     assert!(last.stock().offset() < Word::new(2 * NAMED_FIRST_HARDENED).offset());
     assert!(CacheId::new(NAMED_FIRST as u16 - 2).main().offset() == NAMED as usize);
     assert!(CacheId::new(NAMED_FIRST as u16 - 1).main().offset() == WATCHED as usize);

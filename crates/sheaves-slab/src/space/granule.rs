@@ -32,7 +32,7 @@ pub struct Granule(pub(crate) u32);
 /// the heap.
 #[inline(always)]
 #[must_use]
-pub fn owner_of(address: usize) -> Option<usize> {
+pub fn entry_of(address: usize) -> Option<usize> {
     // Relaxed, both: see the head of this file. The limit only grows.
     let window = TABLE.window.load(Ordering::Relaxed);
     let offset = address.wrapping_sub(window);
@@ -56,7 +56,7 @@ fn entry_at(window: usize, number: usize) -> &'static AtomicU16 {
 #[inline]
 #[must_use]
 pub fn is_watched(object: usize) -> bool {
-    owner_of(object) == Some(usize::from(WATCHED))
+    entry_of(object) == Some(usize::from(WATCHED))
 }
 
 impl Granule {
@@ -80,17 +80,17 @@ impl Granule {
     /// The owner map's entry for this granule.
     #[inline]
     #[must_use]
-    pub fn owner(self) -> u16 {
+    pub fn entry(self) -> u16 {
         // Relaxed: see the head of this file.
-        self.entry().load(Ordering::Relaxed)
+        self.entry_ref().load(Ordering::Relaxed)
     }
 
     /// Writes the owner map's entries for this and the following granules.
-    pub(crate) fn set_owner(self, count: usize, owner: u16) {
+    pub(crate) fn set_entry(self, count: usize, entry: u16) {
         for index in 0..count {
             // Release: the header was written before. Readers need no Acquire: they got their
             // address by a path that is ordered after this store.
-            Granule(self.0 + index as u32).entry().store(owner, Ordering::Release);
+            Granule(self.0 + index as u32).entry_ref().store(entry, Ordering::Release);
         }
     }
 
@@ -106,7 +106,7 @@ impl Granule {
     }
 
     #[inline]
-    fn entry(self) -> &'static AtomicU16 {
+    fn entry_ref(self) -> &'static AtomicU16 {
         entry_at(window::OWNERS.base(), self.0 as usize)
     }
 }
@@ -125,7 +125,7 @@ pub(crate) fn all() -> impl Iterator<Item = Granule> {
 
 /// Publishes that the heap has `granules`. Under the chunks lock.
 pub(crate) fn publish(granules: usize) {
-    // Release, both: the entries are mapped. Readers need no Acquire, as in `set_owner`.
+    // Release, both: the entries are mapped. Readers need no Acquire, as in `set_entry`.
     TABLE.window.store(window::OWNERS.base(), Ordering::Release);
     TABLE.limit_bytes.store((first().0 as usize + granules) * GRANULE_BYTES, Ordering::Release);
 }

@@ -117,7 +117,7 @@ pub(crate) fn watch(first: Granule, granules: usize) {
         // Relaxed: the owner map's entry is written after, by a Release. [W1]
         header(first.after(index)).watched_of.store(cache, Ordering::Relaxed);
     }
-    first.set_owner(granules, WATCHED);
+    first.set_entry(granules, WATCHED);
 }
 
 /// Undoes [`watch`].
@@ -125,20 +125,21 @@ pub(crate) fn unwatch(first: Granule, granules: usize) {
     // Relaxed, both: as in `watch`; `earlier` is a hint for those without the lock.
     let cache = header(first).cache.load(Ordering::Relaxed);
     header(first).earlier.store(0, Ordering::Relaxed);
-    first.set_owner(granules, CacheId::new(cache - 1).owner(mode::is_hardened()));
+    first.set_entry(granules, CacheId::new(cache - 1).entry(mode::is_hardened()));
     for index in 0..granules {
-        // Release pairs with the Acquire in `class_of`: the entry is not WATCHED any more. [W2]
+        // Release pairs with the Acquire in `size_class_cache_of`: the entry is not WATCHED any
+        // more. [W2]
         header(first.after(index)).watched_of.store(0, Ordering::Release);
     }
 }
 
 /// The size class of malloc whose slab has a granule, `None` for anything else.
 #[must_use]
-pub fn class_of(granule: Granule) -> Option<CacheId> {
+pub fn size_class_cache_of(granule: Granule) -> Option<CacheId> {
     loop {
-        let owner = granule.owner();
-        if owner != WATCHED {
-            return CacheId::from_owner(owner);
+        let entry = granule.entry();
+        if entry != WATCHED {
+            return CacheId::of_size_class_entry(entry);
         }
         // Acquire pairs with the Release of the entry, after the number was written. [W1]
         fence(Ordering::Acquire);

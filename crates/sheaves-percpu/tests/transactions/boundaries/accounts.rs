@@ -38,7 +38,7 @@ impl Before {
                 found.extend(popped(result).into_iter().chain(popped(other)));
                 !is_sentinel(result)
             }
-            Operation::Push | Operation::PushSlow | Operation::PushByOwner => {
+            Operation::Push | Operation::PushSlow | Operation::PushByAddress => {
                 found = objects(&after);
                 expected.extend([PUSHED].iter().filter(|_| result == 1));
                 expected.extend([PUSHED_TOO].iter().filter(|_| other == 1));
@@ -87,7 +87,7 @@ pub(crate) fn is_in_place(board: &Board, operation: Operation) -> bool {
         Operation::Pop | Operation::PopSlow | Operation::PopBySize => {
             board.sheaf_of(board.result()) == base(here)
         }
-        Operation::Push | Operation::PushSlow | Operation::PushByOwner => {
+        Operation::Push | Operation::PushSlow | Operation::PushByAddress => {
             is_cursor(here) && Sheaf::objects(here).contains(&PUSHED)
         }
         _ if operation.is_exchange() => here == NEW,

@@ -42,7 +42,7 @@ pub(crate) enum Operation {
     PopBySize,
     Push,
     PushSlow,
-    PushByOwner,
+    PushByAddress,
     CmpStore,
     InRow(InRow),
     /// From the outside, but by transactions, as without a fence.
@@ -58,7 +58,7 @@ impl Operation {
         Operation::PopBySize,
         Operation::Push,
         Operation::PushSlow,
-        Operation::PushByOwner,
+        Operation::PushByAddress,
         Operation::CmpStore,
         Operation::InRow(InRow::Add),
         Operation::InRow(InRow::AddConst),
@@ -91,7 +91,7 @@ impl Operation {
     }
 
     pub(crate) fn is_push(self) -> bool {
-        matches!(self, Operation::Push | Operation::PushSlow | Operation::PushByOwner)
+        matches!(self, Operation::Push | Operation::PushSlow | Operation::PushByAddress)
     }
 
     pub(crate) fn is_pop(self) -> bool {
@@ -272,7 +272,7 @@ fn perform(board: &Board, operation: Operation) -> usize {
         // SAFETY: as above.
         Operation::PushSlow => usize::from(unsafe { push_slow(WORD, PUSHED) }),
         // SAFETY: as above.
-        Operation::PushByOwner => usize::from(unsafe { fast::push_by_owner(PUSHED) }),
+        Operation::PushByAddress => usize::from(unsafe { fast::push_by_address(PUSHED) }),
         // SAFETY: the word holds numbers, and none is the bootstrap cursor.
         Operation::CmpStore => usize::from(unsafe { cmp_store(WORD, EXPECTED, NEW) }),
         Operation::InRow(transaction) => in_rows::perform(transaction, WORD, &board.guard),
