@@ -58,7 +58,7 @@ pub use reader::section::is_reading;
 pub mod internal {
     pub use crate::defer::work::reclaimer::{is_reclaimer, reclaimer_thread};
     pub use crate::defer::work::requests::{
-        arm_age, arm_keeper, request_membarrier, request_sweep, serve, wake_if_pressed,
+        arm_age, arm_keeper, leave_to_reclaimer, request_membarrier, request_sweep, wake_if_pressed,
     };
     pub use crate::defer::work::sink::{Sink, register, trim};
     pub use crate::grace::cookie::start_quietly;

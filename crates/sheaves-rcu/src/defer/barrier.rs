@@ -74,12 +74,12 @@ pub fn barrier() -> Result<(), BarrierError> {
 /// Wakes the reclaimer, which interrupts the CPUs that run the process; without a reclaimer,
 /// [`reclaim`] does the rest. Not for signal handlers.
 pub fn flush() {
-    if !reclaimer::start()
+    if !reclaimer::start_or_report()
         && let Some(driver_role) = driver::try_become_driver()
     {
-        round::begin(&driver_role);
+        round::seal_and_start(&driver_role);
     } else {
-        requests::ring(FLUSH);
+        requests::request_and_start(FLUSH);
     }
 }
 
@@ -100,7 +100,7 @@ pub fn reclaim() -> bool {
     if !reclaimer::is_running() {
         let is_due = pressure::age_ms().is_some_and(|age| age >= RCU_AGE_MS.get());
         if bell::take_requests().1 & FLUSH != 0 || is_due {
-            round::begin(&driver_role);
+            round::seal_and_start(&driver_role);
         } else {
             round::poll_grace_period();
         }

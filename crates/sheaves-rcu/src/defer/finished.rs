@@ -58,7 +58,7 @@ impl Future for Finished {
         }
         // SAFETY: the node is pinned, and taken off before it ends.
         unsafe { futures::enlist(self.node.get(), Some(context.waker().clone())) };
-        let is_woken = requests::wake(true) && reclaimer::has_begun();
+        let is_woken = requests::wake_reclaimer(true) && reclaimer::has_begun();
         if !is_woken {
             context.waker().wake_by_ref();
         }

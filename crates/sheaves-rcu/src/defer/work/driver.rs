@@ -178,7 +178,7 @@ pub(crate) fn work() -> bool {
         match worker.state.load(Ordering::Acquire) {
             WAITING => futex::wait(&worker.state, WAITING),
             WORKING => {
-                // Relaxed: as in `start`; it is written while nothing is ready.
+                // Relaxed: as in `start_workers`; it is written while nothing is ready.
                 calls::run_ready(watch::WORKERS + number, number, COUNT.load(Ordering::Relaxed));
                 calls::refuse_open_section();
                 // Release pairs with the Acquire in `run_calls`. Relaxed on failure: this is a

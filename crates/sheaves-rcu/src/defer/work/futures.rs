@@ -175,7 +175,7 @@ pub(crate) fn lowest() -> Option<u64> {
 
 /// Waits for the next grace period that a future waits for, and wakes the futures that are ready.
 /// True if there were any.
-pub(crate) fn serve() -> bool {
+pub(crate) fn wait_and_wake() -> bool {
     let Some(number) = lowest() else { return false };
     // One grace period at a time: a future of the one before may be added meanwhile.
     period::wait_for(number.min(GENERATIONS.completed() + 1), Urgency::Normal);

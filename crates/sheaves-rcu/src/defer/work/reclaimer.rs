@@ -81,8 +81,8 @@ pub fn is_reclaimer() -> bool {
     THREAD.load(Ordering::Relaxed) == tls::thread_pointer()
 }
 
-/// Starts the reclaimer if it does not exist and is permitted. True if it exists.
-pub(crate) fn start() -> bool {
+/// [`try_start`]. Reports the first failure.
+pub(crate) fn start_or_report() -> bool {
     let is_there = try_start();
     // Relaxed: reported once.
     if !is_there && RCU_RECLAIMERS.get() != 0 && !HAS_FAILED.swap(true, Ordering::Relaxed) {
@@ -93,7 +93,7 @@ pub(crate) fn start() -> bool {
     is_there
 }
 
-/// [`start`] without a report.
+/// Starts the reclaimer if it does not exist and is permitted. True if it exists.
 pub(crate) fn try_start() -> bool {
     fork::run_pending_handlers();
     is_running() || (may_start() && start_slow())
@@ -176,10 +176,10 @@ fn work_until_idle() {
             round::full(&driver::become_driver(), requests & FLUSH != 0);
             has_done = true;
         } else if requests & READY != 0 {
-            round::ready(&driver::become_driver());
+            round::reclaim_sealed(&driver::become_driver());
             has_done = true;
         } else {
-            has_done |= futures::serve();
+            has_done |= futures::wait_and_wake();
         }
         if has_done || has_work() {
             idle_since_ms = None;
@@ -229,7 +229,7 @@ pub fn before_sandbox() {
     fork::run_pending_handlers();
     if let Some(driver_role) = driver::try_become_driver() {
         // What other slots have deferred cannot be reached from a sandbox.
-        round::begin(&driver_role);
+        round::seal_and_start(&driver_role);
     }
     let end_ms = clock::coarse_ms() + END_MS;
     sandbox::enter();

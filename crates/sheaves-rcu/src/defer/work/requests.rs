@@ -1,7 +1,7 @@
 //! What threads that defer, and the layers above, ask of the reclaimer: each starts or wakes it.
 
 use super::bell::{self, READY, SWEEP, UNTIL_AGE, UNTIL_DEFERRED};
-use super::reclaimer::{self, is_running, start, try_start};
+use super::reclaimer::{self, is_running, start_or_report, try_start};
 use super::{keeper, watch};
 use crate::defer::store::pressure::{self, Pressure};
 use crate::defer::store::shard::Batch;
@@ -21,7 +21,7 @@ pub fn arm_age() {
 #[cold]
 fn arm_age_slow() {
     if pressure::arm() {
-        start();
+        start_or_report();
         bell::wake_from(UNTIL_DEFERRED);
     }
 }
@@ -40,20 +40,22 @@ pub fn arm_keeper(may_start: bool) {
 
 #[cold]
 fn arm_keeper_slow(may_start: bool) {
-    if keeper::arm(is_running()) && !wake(may_start) {
+    if keeper::arm(is_running()) && !wake_reclaimer(may_start) {
         keeper::disarm();
     }
 }
 
-/// Wakes the reclaimer, for what a tool requests or another part of the library; starts it if
-/// `may_start` and it does not exist. False where there can be none. As [`arm_keeper`], and also
-/// with one thread.
-pub fn serve(may_start: bool) -> bool {
-    wake(may_start) || (!may_start && reclaimer::may_start())
+/// Leaves to the reclaimer what a tool or another part of the library requests. As [`arm_keeper`],
+/// and also with one thread.
+///
+/// True if the caller has nothing to do: the reclaimer is woken or started, or a later caller with
+/// `may_start` starts it. False where there can be none.
+pub fn leave_to_reclaimer(may_start: bool) -> bool {
+    wake_reclaimer(may_start) || (!may_start && reclaimer::may_start())
 }
 
-/// The same; false where there is none.
-pub(crate) fn wake(may_start: bool) -> bool {
+/// Wakes the reclaimer, or starts it if `may_start`. False where there is none.
+pub(crate) fn wake_reclaimer(may_start: bool) -> bool {
     let is_there = is_running() || (may_start && try_start());
     if is_there {
         bell::wake_from(UNTIL_AGE);
@@ -84,7 +86,7 @@ pub fn request_membarrier() {
 pub fn wake_if_pressed() -> Pressure {
     let pressure = pressure::pressure();
     if pressure >= Pressure::High {
-        ring(READY);
+        request_and_start(READY);
     }
     pressure
 }
@@ -96,14 +98,14 @@ pub(crate) fn start_batch(Batch { cookie, is_due }: Batch) -> Pressure {
     let lacks_membarrier =
         (is_high || is_due || pressure == Pressure::Soft) && start_quietly(cookie, is_high);
     if is_due || lacks_membarrier {
-        ring(READY);
+        request_and_start(READY);
     }
     watch::report_stalled();
     pressure
 }
 
 /// Gives the reclaimer a request, and starts it if it does not exist.
-pub(crate) fn ring(request: u32) {
+pub(crate) fn request_and_start(request: u32) {
     bell::request(request);
-    start();
+    start_or_report();
 }

@@ -85,13 +85,13 @@ pub(crate) fn is_done(number: u32) -> bool {
 }
 
 /// Seals everything, and starts a grace period for it.
-pub(crate) fn begin(driver_role: &Driver) {
+pub(crate) fn seal_and_start(driver_role: &Driver) {
     let _ = seal(driver_role);
-    start();
+    start_grace_period();
 }
 
 /// Starts a grace period for what is sealed.
-fn start() {
+fn start_grace_period() {
     let cookie = Cookie::get();
     // Relaxed, both: the driver's own; statistics.
     POLLED.store(cookie.to_bits(), Ordering::Relaxed);
@@ -106,7 +106,7 @@ pub(crate) fn poll_grace_period() {
     if !polled.has_passed() {
         let _ = polled.poll();
     } else if pressure::sealed()[0] != 0 {
-        start();
+        start_grace_period();
     }
 }
 
@@ -165,7 +165,7 @@ pub(crate) fn full(driver_role: &Driver, is_urgent: bool) {
 }
 
 /// Reclaims what is sealed, after a grace period if nothing is ready.
-pub(crate) fn ready(driver_role: &Driver) {
+pub(crate) fn reclaim_sealed(driver_role: &Driver) {
     if !reclaim(driver_role) {
         wait(driver_role, false);
         reclaim(driver_role);

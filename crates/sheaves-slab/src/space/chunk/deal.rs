@@ -79,7 +79,7 @@ pub fn do_due_after_alloc() {
                 start_keeper();
             }
             if due & SWEEP != 0 {
-                internal::serve(true);
+                internal::leave_to_reclaimer(true);
             }
             do_due();
         });
@@ -101,7 +101,7 @@ fn start_keeper() {
 #[cold]
 fn answer(may_start: bool) {
     errno::preserve(|| {
-        if !internal::serve(may_start) {
+        if !internal::leave_to_reclaimer(may_start) {
             request::answer();
         }
     });
