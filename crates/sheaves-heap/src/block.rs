@@ -39,7 +39,7 @@ pub(crate) fn alloc(size: usize, align: usize, request: &Request) -> (usize, boo
     match object {
         // The window may be full, or a part of it occupied.
         0 => huge::alloc(size, align, request),
-        _ => (object, by_id::take_zero(object)),
+        _ => (object, by_id::take_reads_zero(object)),
     }
 }
 
@@ -69,9 +69,9 @@ pub(crate) fn is_freed(address: usize) -> bool {
 /// Frees a block.
 pub(crate) fn free(address: usize, frame: Frame) {
     match look_up(address) {
-        // SAFETY: the caller no longer uses the block; `free_checked` checks the rest.
+        // SAFETY: the caller no longer uses the block; `check_and_free` checks the rest.
         Some(Block::Object { class }) => unsafe {
-            by_id::free_checked(CacheId::of_class(class), address);
+            by_id::check_and_free(CacheId::of_class(class), address);
         },
         Some(Block::Huge { .. }) if huge::free(address) => {}
         // SAFETY: as above.

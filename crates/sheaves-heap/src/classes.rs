@@ -51,7 +51,7 @@ const MIDDLE_KIB: [usize; 15] =
 /// objects are aligned to their size, then those of middle sizes.
 pub const CLASSES: usize = MIDDLE + MIDDLE_KIB.len();
 /// The class for blocks of size 0 in a hardened process: they can be neither read nor written.
-pub(crate) const ZERO: usize = CLASSES;
+pub(crate) const EMPTY_BLOCKS: usize = CLASSES;
 
 /// Enables the fast path. The engine has started and the words of all classes are prepared.
 pub(crate) fn open_fast_path() {
@@ -65,7 +65,7 @@ pub(crate) fn open_fast_path() {
 pub(crate) fn harden() {
     for (quanta, word) in WORDS.iter().enumerate() {
         let class = match quanta {
-            0 => ZERO,
+            0 => EMPTY_BLOCKS,
             _ => of_size((quanta * QUANTUM_BYTES + QUANTUM_BYTES).min(SMALL_BYTES_MAX)),
         };
         let stock = CacheId::of_class(class).stock();
@@ -80,15 +80,15 @@ pub(crate) fn usable_bytes(class: usize) -> usize {
     SIZES.get(class).map_or(0, |size| *size as usize - canary_bytes)
 }
 
-/// True when a request gets a block of the class [`ZERO`].
-pub(crate) fn is_zero(size: usize, align: usize) -> bool {
+/// True when a request gets a block of the class [`EMPTY_BLOCKS`].
+pub(crate) fn is_zero_sized(size: usize, align: usize) -> bool {
     size == 0 && align <= QUANTUM_BYTES && mode::is_hardened()
 }
 
 /// The class for a request of any size and alignment; `None` for a mapping of its own.
 pub(crate) fn of_request(size: usize, align: usize) -> Option<usize> {
-    if is_zero(size, align) {
-        return Some(ZERO);
+    if is_zero_sized(size, align) {
+        return Some(EMPTY_BLOCKS);
     }
     // As in `harden`: the same request has the same class, whichever path serves it.
     let size = size
@@ -237,7 +237,7 @@ const _: () = {
     assert!(bytes_of_class(PLAIN - 1) == SMALL_BYTES_MAX);
     assert!(bytes_of_class(MIDDLE - 1) == SMALL_BYTES_MAX);
     assert!(bytes_of_class(CLASSES - 1) == MIDDLE_BYTES_MAX);
-    assert!(ZERO < sheaves_slab::internal::CLASSES_MAX);
+    assert!(EMPTY_BLOCKS < sheaves_slab::internal::CLASSES_MAX);
     let mut class = 1;
     while class < PLAIN {
         let (below, size) = (bytes_of_class(class - 1), bytes_of_class(class));

@@ -1,13 +1,13 @@
 //! Red zones around every block, with `SHEAVES_DEBUG=1`.
 //!
 //! ```text
-//!   | pad of `front` bytes, ending in {size, seal} | user's bytes | red zone to the end |
+//!   | pad of `front` bytes, ending in {size, hash} | user's bytes | red zone to the end |
 //!   ^ start of the block                            ^ address that the user gets
 //! ```
 //!
 //! The pad is as long as the alignment (16 bytes at least). Its last 16 bytes hold the user's size
-//! and a seal: the logarithm of the pad's length, and a hash of size and address. A change of
-//! either word is thus detected. The red zone, at least 16 bytes, holds a fixed byte. Both are
+//! and a hash of size and address, with the logarithm of the pad's length in the low bits. A change
+//! of either word is thus detected. The red zone, at least 16 bytes, holds a fixed byte. Both are
 //! checked when the block is freed, resized or asked for its size. The object caches below detect
 //! double frees and writes after free.
 
@@ -26,7 +26,7 @@ const ZONE_BYTES: usize = 16;
 const ZONE: u8 = 0xcc;
 /// Odd, so that different sizes have different products: 2^64 over the golden ratio.
 const MIX: usize = 0x9E37_79B9_7F4A_7C15;
-/// The part of a seal that holds the logarithm of the pad's length.
+/// The part of the hash that holds the logarithm of the pad's length.
 const SHIFT_MASK: usize = 63;
 
 /// A block with pad and red zone; 0 when memory is out.
@@ -40,7 +40,7 @@ pub(crate) fn alloc(size: usize, align: usize, frame: Frame) -> usize {
     }
     let user = start + front;
     write(user - 16, size);
-    write(user - 8, seal(user, size, front.trailing_zeros() as usize));
+    write(user - 8, pad_hash(user, size, front.trailing_zeros() as usize));
     zone_of(user, size, start).fill(ZONE);
     user
 }
@@ -79,7 +79,7 @@ fn measures(user: usize) -> (usize, usize) {
     }
     let (size, found) = (read(user - 16), read(user - 8));
     let shift = found & SHIFT_MASK;
-    if found != seal(user, size, shift) || 1 << shift < PAD_BYTES {
+    if found != pad_hash(user, size, shift) || 1 << shift < PAD_BYTES {
         last_frees::report(user, user + 1);
         report::die(format_args!(
             "block {user:#x} was freed before, is not the start of a block, or was written to \
@@ -90,7 +90,7 @@ fn measures(user: usize) -> (usize, usize) {
 }
 
 /// The word between size and block: `shift` in the low bits, a hash above.
-fn seal(user: usize, size: usize, shift: usize) -> usize {
+fn pad_hash(user: usize, size: usize, shift: usize) -> usize {
     let product = (user ^ size).wrapping_mul(MIX);
     (product ^ (product >> 32)) & !SHIFT_MASK | shift
 }

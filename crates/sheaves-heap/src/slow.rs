@@ -55,14 +55,14 @@ extern "C" fn alloc_layout_from(size: usize, align: usize, stack: usize, frame: 
 /// A block of `size` bytes at a multiple of `align`, a power of two; null and `ENOMEM` when memory
 /// is out.
 pub(crate) fn alloc(size: usize, align: usize, frame: Frame) -> *mut u8 {
-    alloc_or_zeroed(size, align, frame).0
+    alloc_and_tell_zero(size, align, frame).0
 }
 
 /// [`alloc`], and whether the block reads as zeros.
-fn alloc_or_zeroed(size: usize, align: usize, frame: Frame) -> (*mut u8, bool) {
-    let (block, is_zero) = if size > BYTES_MAX || !start() {
+fn alloc_and_tell_zero(size: usize, align: usize, frame: Frame) -> (*mut u8, bool) {
+    let (block, reads_zero) = if size > BYTES_MAX || !start() {
         (0, false)
-    } else if is_debug() && !classes::is_zero(size, align) {
+    } else if is_debug() && !classes::is_zero_sized(size, align) {
         (redzone::alloc(size, align, frame), false)
     } else {
         let request = Request { bytes: size, align, frame };
@@ -77,13 +77,13 @@ fn alloc_or_zeroed(size: usize, align: usize, frame: Frame) -> (*mut u8, bool) {
         profile::note_failure();
         errno::set(errno::ENOMEM);
     }
-    (with_exposed_provenance_mut(block), is_zero)
+    (with_exposed_provenance_mut(block), reads_zero)
 }
 
 /// Zeroed memory; pages that are fresh from the kernel are zero and are not written.
 pub(crate) fn alloc_zeroed(size: usize, frame: Frame) -> *mut u8 {
-    let (block, is_zero) = alloc_or_zeroed(size, classes::QUANTUM_BYTES, frame);
-    if block.is_null() || is_zero {
+    let (block, reads_zero) = alloc_and_tell_zero(size, classes::QUANTUM_BYTES, frame);
+    if block.is_null() || reads_zero {
         return block;
     }
     if size > classes::MIDDLE_BYTES_MAX && !is_debug() {
@@ -96,8 +96,8 @@ pub(crate) fn alloc_zeroed(size: usize, frame: Frame) -> *mut u8 {
     block
 }
 
-/// The start of a block, below any red zone.
-fn start_of(block: *mut u8) -> usize {
+/// The start of a block, below any red zone; aborts the process if that is damaged.
+fn checked_start_of(block: *mut u8) -> usize {
     let address = block.expose_provenance();
     if has_zones(address) { redzone::check(address).0 } else { address }
 }
@@ -111,7 +111,7 @@ pub(crate) unsafe extern "C" fn free_from(block: *mut u8, stack: usize, frame: u
         return;
     }
     errno::preserve(|| {
-        let start = start_of(block);
+        let start = checked_start_of(block);
         if is_debug() {
             // SAFETY: the function has not returned.
             unsafe { last_frees::note(block.expose_provenance(), Frame { stack, frame }) };
@@ -148,11 +148,11 @@ unsafe extern "C" fn free_rcu_from(block: *mut u8, stack: usize, frame: usize) {
         return;
     }
     errno::preserve(|| {
-        let address = start_of(block);
+        let address = checked_start_of(block);
         match block::look_up(address) {
-            // SAFETY: the caller no longer uses the block; `free_rcu_checked` checks the rest.
+            // SAFETY: the caller no longer uses the block; `check_and_free_rcu` checks the rest.
             Some(Block::Object { class }) => unsafe {
-                by_id::free_rcu_checked(CacheId::of_class(class), address, frame);
+                by_id::check_and_free_rcu(CacheId::of_class(class), address, frame);
             },
             Some(Block::Huge { bytes }) => {
                 sampling::defer(address, frame);
@@ -173,5 +173,5 @@ pub(crate) fn usable(address: usize) -> usize {
 
 /// True in debug mode, except for blocks of size 0.
 fn has_zones(address: usize) -> bool {
-    is_debug() && block::look_up(address) != Some(Block::Object { class: classes::ZERO })
+    is_debug() && block::look_up(address) != Some(Block::Object { class: classes::EMPTY_BLOCKS })
 }

@@ -1,4 +1,4 @@
-//! Creates the caches of the size classes, each when it is first used.
+//! Starts the heap, and creates the caches of the size classes, each when it is first used.
 
 use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,14 +7,14 @@ use sheaves_slab::internal::{by_id, mode};
 use sheaves_slab::raw::CacheError;
 use sheaves_sys::{announce_when_loaded, fork, lock::Lock, report::Line};
 
-use crate::classes::{self, QUANTUM_BYTES, SIZES, ZERO};
+use crate::classes::{self, EMPTY_BLOCKS, QUANTUM_BYTES, SIZES};
 use crate::huge;
 
 /// Set once the heap has started.
 static STARTED: AtomicBool = AtomicBool::new(false);
 /// One bit for each class that exists.
-static MADE: [AtomicU64; (ZERO + 1).div_ceil(64)] =
-    [const { AtomicU64::new(0) }; (ZERO + 1).div_ceil(64)];
+static MADE: [AtomicU64; (EMPTY_BLOCKS + 1).div_ceil(64)] =
+    [const { AtomicU64::new(0) }; (EMPTY_BLOCKS + 1).div_ceil(64)];
 /// Serializes the creation of classes.
 static MAKING: Lock<()> = Lock::new(());
 
@@ -48,7 +48,7 @@ pub(crate) fn make(class: usize) -> bool {
 #[cold]
 fn make_slow(class: usize) -> bool {
     let _making = MAKING.lock();
-    let result = if class == ZERO {
+    let result = if class == EMPTY_BLOCKS {
         by_id::create_unreadable_class(class, "malloc-0")
     } else {
         let (size, align) = (SIZES[class] as usize, classes::align_of_class(class));

@@ -81,8 +81,8 @@ pub fn alloc(id: CacheId, request: &Request) -> usize {
 /// True when an object that is alone in its slab reads as zeros because it has never been used.
 /// The caller has just allocated it; this is true once.
 #[must_use]
-pub fn take_zero(object: usize) -> bool {
-    Granule::of(object).is_some_and(|granule| slab::header(granule).take_zero())
+pub fn take_reads_zero(object: usize) -> bool {
+    Granule::of(object).is_some_and(|granule| slab::header(granule).take_reads_zero())
 }
 
 /// Frees an object by the slow path, after checking that the address starts an object of the
@@ -90,8 +90,8 @@ pub fn take_zero(object: usize) -> bool {
 ///
 /// # Safety
 /// As [`crate::raw::Cache::free`].
-pub unsafe fn free_checked(id: CacheId, object: usize) {
-    flush::find(id, object);
+pub unsafe fn check_and_free(id: CacheId, object: usize) {
+    flush::check_starts_object(id, object);
     slow::free_slow(id, object);
 }
 
@@ -119,8 +119,8 @@ pub unsafe fn free_rcu_trap(block: usize, frame: Frame) {
 ///
 /// # Safety
 /// As [`crate::raw::Cache::free_rcu`].
-pub unsafe fn free_rcu_checked(id: CacheId, object: usize, frame: Frame) {
-    flush::find(id, object);
+pub unsafe fn check_and_free_rcu(id: CacheId, object: usize, frame: Frame) {
+    flush::check_starts_object(id, object);
     if granule::is_watched(object) {
         profile::defer(object, frame);
     }

@@ -37,7 +37,7 @@ pub(crate) fn alloc(id: CacheId, request: &Request) -> usize {
             return object;
         }
         if let Some(ready) = deferred::take_ready(id) {
-            quarantine::seal(id, ready);
+            quarantine::admit_sheaf(id, ready);
             quarantine::flush_surplus(id);
         }
         let ready = quarantine::take_ready(id).or_else(|| refill::refilled_sheaf(id));
@@ -102,7 +102,7 @@ fn free_in_section(id: CacheId, object: usize) {
             }
             continue;
         };
-        quarantine::seal(id, full);
+        quarantine::admit_sheaf(id, full);
     }
     quarantine::add(id, object);
 }
@@ -123,7 +123,7 @@ fn replace(word: Word, cursor: Cursor, replaceable: impl Fn(Cursor) -> bool) -> 
 /// Aborts the process unless the address starts an object that is allocated, as far as the
 /// quarantine and the current slot know.
 pub fn check_allocated(id: CacheId, object: usize) {
-    let (slab, index) = flush::find(id, object);
+    let (slab, index) = flush::slab_and_index(id, object);
     let [freed, _] = id.hardened_words();
     // See `quarantine`: a sheaf is taken and put back, or sealed.
     let _section = sheaves_rcu::read();
@@ -132,7 +132,7 @@ pub fn check_allocated(id: CacheId, object: usize) {
         // SAFETY: the sheaf is ours, and this is the only reference to its entries.
         is_freed |= unsafe { cursor.objects() }.contains(&object);
         if let Some(cursor) = replace(freed, cursor, |current| !current.is_sheaf()) {
-            quarantine::seal(id, cursor);
+            quarantine::admit_sheaf(id, cursor);
         }
     }
     if is_freed {

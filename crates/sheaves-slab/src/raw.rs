@@ -133,7 +133,7 @@ impl Cache {
         let id = create(name, shape, NAMED_FIRST..CACHES_MAX)?;
         if typesafe {
             // Its empty slabs wait for grace periods, which makes it a cache with deferred memory.
-            deferred::start(id);
+            deferred::note_deferring(id);
         }
         Ok(Cache {
             access: Access::get(),

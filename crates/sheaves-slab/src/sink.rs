@@ -25,7 +25,7 @@ impl Sink for Slab {
     }
 
     fn reclaim(&self) -> bool {
-        let any = deferred::finish();
+        let any = deferred::reclaim_all();
         release::arm_reclaimer_if_pending();
         chunk::do_due_after_free();
         any

@@ -170,7 +170,7 @@ fn retire(id: CacheId, cursor: Cursor) {
     if !cursor.is_sheaf() {
         return;
     }
-    slot::clean(id, cursor);
+    slot::untag(id, cursor);
     // SAFETY: VACANT is not the bootstrap cursor; the caller owns the sheaf.
     if !unsafe { cmp_store(id.spare(), Cursor::VACANT, cursor) } {
         flush::put_away(id, cursor);

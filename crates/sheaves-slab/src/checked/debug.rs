@@ -25,7 +25,7 @@ pub(crate) fn alloc(id: CacheId, request: &Request) -> usize {
 }
 
 pub(crate) fn free(id: CacheId, object: usize) {
-    let (slab, place) = find(id, object);
+    let (slab, place) = slab_and_deferred_place(id, object);
     if slab.is_held(place) {
         return report_deferred(id, object, "freed");
     }
@@ -35,7 +35,7 @@ pub(crate) fn free(id: CacheId, object: usize) {
 
 /// Notes that an object is deferred; false, with a report, if it is already: it is freed only once.
 pub(crate) fn defer(id: CacheId, object: usize) -> bool {
-    let (slab, place) = find(id, object);
+    let (slab, place) = slab_and_deferred_place(id, object);
     let is_first = slab.hold(place / 64, 1 << (place % 64)) == 0;
     if !is_first {
         report_deferred(id, object, "deferred again");
@@ -46,7 +46,7 @@ pub(crate) fn defer(id: CacheId, object: usize) -> bool {
 /// Notes that the grace period of objects is over.
 pub(crate) fn end_deferral(id: CacheId, objects: &[usize]) {
     for object in objects {
-        let (slab, place) = find(id, *object);
+        let (slab, place) = slab_and_deferred_place(id, *object);
         slab.let_go(place / 64, 1 << (place % 64));
         close_record(*object);
     }
@@ -54,8 +54,8 @@ pub(crate) fn end_deferral(id: CacheId, objects: &[usize]) {
 
 /// The slab of an object that is allocated, and the place where it is held while it is deferred;
 /// aborts the process for anything else.
-fn find(id: CacheId, object: usize) -> (&'static Slab, usize) {
-    let (slab, index) = flush::find(id, object);
+fn slab_and_deferred_place(id: CacheId, object: usize) -> (&'static Slab, usize) {
+    let (slab, index) = flush::slab_and_index(id, object);
     if slab.is_held(index) {
         flush::die_of_double_free(id, object);
     }

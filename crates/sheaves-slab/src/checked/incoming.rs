@@ -24,8 +24,8 @@ pub(crate) fn flush_slots(id: CacheId, reach: Reach) -> bool {
 /// section.
 pub(crate) fn drained(id: CacheId, word: Word, cursor: Cursor) {
     match id.shape().mode {
-        Mode::Plain => flush::flush_sheaf(id, slot::clean(id, cursor)),
-        _ if word == id.hardened_words()[0] => quarantine::seal(id, cursor),
+        Mode::Plain => flush::flush_sheaf(id, slot::untag(id, cursor)),
+        _ if word == id.hardened_words()[0] => quarantine::admit_sheaf(id, cursor),
         _ => quarantine::put_back(id, cursor),
     }
 }
@@ -38,7 +38,7 @@ pub(crate) fn reclaimed(id: CacheId, cursor: Cursor) {
         // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
         Mode::Debug => debug::end_deferral(id, unsafe { cursor.objects() }),
     }
-    quarantine::seal(id, cursor);
+    quarantine::admit_sheaf(id, cursor);
     quarantine::flush_surplus(id);
 }
 

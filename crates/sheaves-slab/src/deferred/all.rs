@@ -13,7 +13,7 @@ use crate::space::cache_id::CacheId;
 
 /// Called before something of a cache is deferred.
 #[inline]
-pub(crate) fn start(id: CacheId) {
+pub(crate) fn note_deferring(id: CacheId) {
     if !id.is_deferring() {
         id.set_deferring(true);
     }
@@ -70,15 +70,15 @@ fn seal_caches(ids: &[CacheId], words: &[Word]) -> bool {
 }
 
 /// Reclaims what is ready of every cache, and releases the ready slabs of type-stable caches.
-pub(crate) fn finish() -> bool {
-    let finish = |id| if_existing(id, |id| reclaim(id) | release::release_ready(id));
-    let done = (0..DEFERRING_WORDS).flat_map(deferring).filter_map(finish);
+pub(crate) fn reclaim_all() -> bool {
+    let reclaim = |id| if_existing(id, |id| reclaim(id) | release::release_ready(id));
+    let done = (0..DEFERRING_WORDS).flat_map(deferring).filter_map(reclaim);
     done.fold(false, |any, done| any | done)
 }
 
 /// Waits until no object of the cache is deferred any more. For a cache that no other thread uses.
 /// False inside of a read section, where the deferred objects stay.
-pub(crate) fn drain(id: CacheId) -> bool {
+pub(crate) fn wait_and_reclaim(id: CacheId) -> bool {
     if !id.is_deferring() {
         return true;
     }

@@ -92,7 +92,7 @@ pub(super) fn free(id: CacheId, object: usize) {
         [&WAITS, &LEAKS],
         || {
             let mut one = [object];
-            tags::clean_deferred(id, &mut one);
+            tags::close_deferred(id, &mut one);
             incoming::reclaimed_one(id, one[0]);
             chunk::do_due_after_free();
         },

@@ -39,7 +39,7 @@ use crate::moves::tags;
 use crate::parts::{deferred_queue, pool};
 use crate::space::cache_id::CacheId;
 
-pub(crate) use all::{drain, finish, pending, seal_all, start};
+pub(crate) use all::{note_deferring, pending, reclaim_all, seal_all, wait_and_reclaim};
 #[cfg(feature = "faults")]
 pub use emergency::FAULTS;
 pub use emergency::{Emergencies, emergencies};
@@ -70,7 +70,7 @@ fn exchange(id: CacheId, object: usize) -> bool {
     }
     let Some(sheaf) = emergency::take_empty(id) else { return false };
     // Before a thread can push onto the new sheaf, so that sealing everything does not miss it.
-    start(id);
+    note_deferring(id);
     // SAFETY: the sheaf is ours, and empty.
     let cursor = unsafe { deferred_queue::format(id.shape(), sheaf).push(object) };
     let queue = id.descriptor().deferred_here();
@@ -98,7 +98,7 @@ fn exchange(id: CacheId, object: usize) -> bool {
 /// Defers an object of a thread without a slot, or of a hardened cache, whose word stays vacant: a
 /// caller with a layout would find that of another class.
 pub(crate) fn push_open(id: CacheId, object: usize) {
-    start(id);
+    note_deferring(id);
     tags::note_deferred(id, &[object]);
     let queue = id.descriptor().deferred_here();
     match queue.push_open(id.shape(), object, || emergency::take_empty(id)) {

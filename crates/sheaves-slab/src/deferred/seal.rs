@@ -47,7 +47,7 @@ pub(super) fn start_and_take_ready(id: CacheId, queue: &ShardQueue, sealed: &Jus
         _ => RECLAIM,
     };
     let ready = (0..most).map_while(|_| queue.take_ready(id.shape()));
-    ready.for_each(|cursor| incoming::reclaimed(id, clean(id, cursor)));
+    ready.for_each(|cursor| incoming::reclaimed(id, close_records(id, cursor)));
     sealed.is_told
 }
 
@@ -61,19 +61,19 @@ pub(crate) fn take_ready(id: CacheId) -> Option<Cursor> {
     if !id.is_deferring() {
         return None;
     }
-    id.descriptor().deferred_here().take_ready(id.shape()).map(|cursor| clean(id, cursor))
+    id.descriptor().deferred_here().take_ready(id.shape()).map(|cursor| close_records(id, cursor))
 }
 
 /// As [`take_ready`], from any queue: for a thread that finds nothing elsewhere.
 pub(crate) fn take_any_ready(id: CacheId) -> Option<Cursor> {
     let mut queues = id.descriptor().deferred.iter();
-    queues.find_map(|queue| queue.take_ready(id.shape())).map(|cursor| clean(id, cursor))
+    queues.find_map(|queue| queue.take_ready(id.shape())).map(|cursor| close_records(id, cursor))
 }
 
 /// Ends the records of samples in a sheaf whose grace period is over, which the caller owns.
-fn clean(id: CacheId, cursor: Cursor) -> Cursor {
+fn close_records(id: CacheId, cursor: Cursor) -> Cursor {
     // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
-    tags::clean_deferred(id, unsafe { cursor.objects() });
+    tags::close_deferred(id, unsafe { cursor.objects() });
     cursor
 }
 

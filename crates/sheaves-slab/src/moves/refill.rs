@@ -117,7 +117,7 @@ pub(crate) fn take_watched(id: CacheId) -> Option<usize> {
 fn make_slab(shape: &Shape) -> Option<Run> {
     let made = chunk::begin_run(shape.granules, shape.slab_align())?;
     let address = made.first.address();
-    if !shape.is_plain() && !made.is_zero {
+    if !shape.is_plain() && !made.reads_zero {
         object_bytes::zero(shape, address, shape.granules * GRANULE_BYTES);
     }
     if shape.unreadable {
@@ -140,7 +140,7 @@ fn make_slab(shape: &Shape) -> Option<Run> {
 /// Lists a new slab: from here on it is the cache's, also in a child.
 fn add_slab(id: CacheId, shape: &Shape, slabs: &mut SlabLists, made: &Run) {
     let first = made.first;
-    slab::header(first).init(id.in_header(), shape.slab_objects, made.is_zero);
+    slab::header(first).init(id.in_header(), shape.slab_objects, made.reads_zero);
     first.set_entry(shape.granules, id.entry(!shape.is_plain()));
     slabs.counts.slabs += 1;
     slabs.counts.slabs_made += 1;

@@ -12,14 +12,13 @@ pub(crate) const ATTEMPTS: u32 = 64;
 
 /// Takes the main sheaf of the current slot if `wanted` accepts its cursor.
 pub(crate) fn take_main(id: CacheId, wanted: impl Fn(Cursor) -> bool) -> Option<Cursor> {
-    take_sheaf(id.main(), wanted).map(|cursor| clean(id, cursor))
+    take_sheaf(id.main(), wanted).map(|cursor| untag(id, cursor))
 }
 
-/// Removes what is special about the entries of a main sheaf that was taken out of a slot. The
-/// caller owns it.
-pub(crate) fn clean(id: CacheId, cursor: Cursor) -> Cursor {
+/// [`tags::untag_and_close`] for a main sheaf that was taken out of a slot. The caller owns it.
+pub(crate) fn untag(id: CacheId, cursor: Cursor) -> Cursor {
     // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
-    tags::clean(id, unsafe { cursor.objects() });
+    tags::untag_and_close(id, unsafe { cursor.objects() });
     cursor
 }
 

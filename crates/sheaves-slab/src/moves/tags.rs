@@ -16,11 +16,12 @@
 //! | in a main sheaf of a slot | perhaps tagged |
 //! | in any other sheaf | not tagged |
 //!
-//! Everything that takes a sheaf out of a slot calls [`clean`], or looks at each entry itself.
+//! Everything that takes a sheaf out of a slot calls [`untag_and_close`], or looks at each entry
+//! itself.
 //!
 //! Samples are objects of *watched* slabs, whose entries in the owner map lead `free` to the slow
 //! path. That ends the record of the sample. Frees that do not read the owner map (of named
-//! caches, and with a layout) leave the record as it is until the object's sheaf is cleaned. If the
+//! caches, and with a layout) leave the record until the object's sheaf is untagged. If the
 //! object is allocated again before, its record still tells the caller of the earlier allocation.
 
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -69,14 +70,14 @@ fn tag_slow(shape: &Shape, objects: &mut [usize], rate: usize) {
 /// Removes the tags of objects that have left a slot's main sheaf, and ends the records of samples
 /// that were freed without a note.
 #[inline]
-pub(crate) fn clean(id: CacheId, objects: &mut [usize]) {
+pub(crate) fn untag_and_close(id: CacheId, objects: &mut [usize]) {
     if profile::is_used() {
         for object in &mut *objects {
             *object &= !TAG;
         }
         // Only frees without a look into the owner map push the address of a guarded block.
         if trap::is_live() && has_unnoted_frees(id) {
-            trap::clean(objects);
+            trap::replace_traps(objects);
         }
         if may_have_unnoted(id) {
             close_all(objects);
@@ -86,9 +87,9 @@ pub(crate) fn clean(id: CacheId, objects: &mut [usize]) {
 
 /// Ends the records of deferred objects that are free now.
 #[inline]
-pub(crate) fn clean_deferred(id: CacheId, objects: &mut [usize]) {
+pub(crate) fn close_deferred(id: CacheId, objects: &mut [usize]) {
     if trap::is_live() {
-        trap::clean(objects);
+        trap::replace_traps(objects);
     }
     if profile::is_used() && (profile::deferred_records() != 0 || may_have_unnoted(id)) {
         close_all(objects);
@@ -149,7 +150,7 @@ pub(crate) fn freed(id: CacheId, object: usize) -> Freed {
 fn freed_watched(id: CacheId, object: usize) -> Freed {
     if trap::contains(object) {
         let mut one = [object];
-        trap::clean(&mut one);
+        trap::replace_traps(&mut one);
         return Freed::Entry(entry_of_trap(one[0]));
     }
     let was_sample = profile::close(object);

@@ -28,7 +28,7 @@ const BYTES_MIN: usize = 1 << 20;
 const BYTES_MAX: usize = 1 << 30;
 /// A shard's limit is at least this many sheaves, unless objects are alone in their slabs.
 const SHEAVES_MIN: usize = 4;
-/// A keeper is to look at a shard with as many bytes of objects.
+/// A shard with as many bytes of objects is work for a keeper.
 const UNUSED_BYTES: usize = 64 << 10;
 /// Time between two halvings: 1 << this, in ms.
 const DECAY_SHIFT: u32 = 10;
@@ -224,8 +224,8 @@ impl Depot {
     /// For the keeper: the objects that were in the depot at all times since the last tick. Halves
     /// the limit if there are any.
     pub(crate) fn tick(&self, shape: &Shape) -> usize {
-        let age = |shard: &Shard| shard.objects_min.swap(shard.objects.get());
-        let unused = self.shards.iter().map(age).sum();
+        let least = |shard: &Shard| shard.objects_min.swap(shard.objects.get());
+        let unused = self.shards.iter().map(least).sum();
         if unused > 0 {
             self.halve(shape);
         }

@@ -67,7 +67,7 @@ pub fn trim(keep_bytes: usize) -> usize {
 
 /// [`trim`] of what is in reach.
 pub(crate) fn trim_in(keep_bytes: usize, reach: Reach) -> usize {
-    deferred::finish();
+    deferred::reclaim_all();
     registry::map_existing(|id| shrink(id, reach)).for_each(drop);
     release::arm_reclaimer_if_pending();
     if reach == Reach::Interrupts {
@@ -95,7 +95,7 @@ pub(crate) fn destroy(id: CacheId) -> Result<(), usize> {
 const AGAIN: usize = usize::MAX;
 
 fn try_destroy(id: CacheId) -> Result<(), usize> {
-    let mut may_end = deferred::drain(id);
+    let mut may_end = deferred::wait_and_reclaim(id);
     if may_end && id.shape().typesafe {
         // Slabs become empty here; their cookies pass in the grace period that follows.
         shrink(id, Reach::Interrupts);

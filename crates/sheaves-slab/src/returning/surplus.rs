@@ -158,8 +158,8 @@ fn has_grown(peak_bytes: usize) -> bool {
 fn has_new_holes(granule: granule::Granule) -> bool {
     let slab = slab::header(granule);
     match slab.tick_holes() {
-        Holes::Known => false,
-        Holes::New => slab.tick_holes() == Holes::Old,
-        Holes::Old => true,
+        Holes::NothingToDo => false,
+        Holes::Changed => slab.tick_holes() == Holes::Unchanged,
+        Holes::Unchanged => true,
     }
 }

@@ -252,9 +252,9 @@ fn tick_holes() -> usize {
             continue;
         }
         match slab::header(granule).tick_holes() {
-            Holes::Known => {}
-            Holes::New => left_bytes += free_bytes(granule),
-            Holes::Old => discard_holes(granule),
+            Holes::NothingToDo => {}
+            Holes::Changed => left_bytes += free_bytes(granule),
+            Holes::Unchanged => discard_holes(granule),
         }
     }
     left_bytes

@@ -65,9 +65,8 @@ pub(crate) struct Slab {
     /// Previous slab of the list, likewise.
     pub(crate) previous: AtomicU32,
     /// The slab has one object, which reads as zeros because it has never been used.
-    is_zero: AtomicBool,
-    /// Free objects at the last tick, twice; plus 1 when the holes were discarded
-    /// since then.
+    reads_zero: AtomicBool,
+    /// Twice the free objects at the last tick, plus 1 once the holes are discarded.
     holes: AtomicU32,
     /// Of a watched slab from before profiling was turned on: place of its bits, see
     /// [`crate::moves::earlier`]. 0 otherwise.
@@ -79,15 +78,15 @@ pub(crate) struct Slab {
 
 const _: () = assert!(size_of::<Slab>() == SLAB_HEADER_BYTES);
 
-/// The free objects of a slab, for the keeper.
+/// What a tick finds of the free objects of a slab, and so what is to be done about them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Holes {
     /// There are none, or they were discarded.
-    Known,
+    NothingToDo,
     /// Their number has changed since the last tick.
-    New,
-    /// Their number has not changed.
-    Old,
+    Changed,
+    /// Their number has not changed: they are to be discarded.
+    Unchanged,
 }
 
 /// The header of a granule.
@@ -143,7 +142,7 @@ pub fn size_class_cache_of(granule: Granule) -> Option<CacheId> {
         }
         // Acquire pairs with the Release of the entry, after the number was written. [W1]
         fence(Ordering::Acquire);
-        // Acquire pairs with the Release in `unwatch`: a new look finds the entry changed. [W2]
+        // Acquire pairs with the Release in `unwatch`: a new load finds the entry changed. [W2]
         match header(granule).watched_of.load(Ordering::Acquire).checked_sub(1) {
             Some(number) if usize::from(number) <= CLASSES_MAX => {
                 return Some(CacheId::new(number));
@@ -196,7 +195,7 @@ pub(crate) fn holes_bytes() -> u64 {
 
 impl Slab {
     /// Writes the header of a slab of `capacity` objects, all free, on no list.
-    pub(crate) fn init(&self, cache: u16, capacity: usize, is_zero: bool) {
+    pub(crate) fn init(&self, cache: u16, capacity: usize, reads_zero: bool) {
         for (index, word) in self.bits.iter().enumerate() {
             let count = capacity.saturating_sub(index * 64).min(64);
             let bits = if count == 64 { u64::MAX } else { (1 << count) - 1 };
@@ -211,7 +210,7 @@ impl Slab {
         self.next.store(0, Ordering::Relaxed);
         self.previous.store(0, Ordering::Relaxed);
         self.holes.store(0, Ordering::Relaxed);
-        self.is_zero.store(is_zero && capacity == 1, Ordering::Relaxed);
+        self.reads_zero.store(reads_zero && capacity == 1, Ordering::Relaxed);
         self.cache.store(cache, Ordering::Relaxed);
     }
 
@@ -233,13 +232,13 @@ impl Slab {
     }
 
     /// True once, when the only object reads as zeros because it has never been used.
-    pub(crate) fn take_zero(&self) -> bool {
+    pub(crate) fn take_reads_zero(&self) -> bool {
         // Relaxed, both: only the object's owner calls this.
-        self.is_zero.load(Ordering::Relaxed) && self.is_zero.swap(false, Ordering::Relaxed)
+        self.reads_zero.load(Ordering::Relaxed) && self.reads_zero.swap(false, Ordering::Relaxed)
     }
 
-    /// For the keeper: what it knows of the holes. If they are old, they are known from now on, and
-    /// the caller discards them.
+    /// One tick. If the holes are unchanged, they count as discarded from now on, and the caller
+    /// discards them.
     pub(crate) fn tick_holes(&self) -> Holes {
         // Relaxed, all: hints; only the keeper writes `holes`, or a cache whose slab is new.
         let free = self.free.load(Ordering::Relaxed);
@@ -248,9 +247,9 @@ impl Slab {
             self.holes.store(2 * free, Ordering::Relaxed);
         } else if seen.is_multiple_of(2) && free != 0 {
             self.holes.store(seen + 1, Ordering::Relaxed);
-            return Holes::Old;
+            return Holes::Unchanged;
         }
-        if seen / 2 != free && free != 0 { Holes::New } else { Holes::Known }
+        if seen / 2 != free && free != 0 { Holes::Changed } else { Holes::NothingToDo }
     }
 
     /// Takes up to `wanted` objects, lowest first; `take` gets the object's index and, in

@@ -80,7 +80,7 @@ fn what_was_there_all_the_time_is_unused() {
     };
     let take = || pool::put_empty(depot.take_full().unwrap().sheaf());
     (0..3).for_each(|_| put());
-    assert_eq!(depot.tick(&shape), 0, "they were not there at the look before");
+    assert_eq!(depot.tick(&shape), 0, "they were not there at the tick before");
     take();
     put();
     assert_eq!(depot.tick(&shape), 2 * objects, "one was needed");

@@ -12,16 +12,16 @@ fn holes_are_old_once_when_nothing_has_changed() {
     finish_run(&run);
     let slab = header(run.first);
     slab.init(0, 8, false);
-    assert_eq!(slab.tick_holes(), Holes::New);
-    assert_eq!(slab.tick_holes(), Holes::Old);
-    assert_eq!(slab.tick_holes(), Holes::Known);
+    assert_eq!(slab.tick_holes(), Holes::Changed);
+    assert_eq!(slab.tick_holes(), Holes::Unchanged);
+    assert_eq!(slab.tick_holes(), Holes::NothingToDo);
     slab.take(false, 3, |_, _| ());
-    assert_eq!(slab.tick_holes(), Holes::New);
+    assert_eq!(slab.tick_holes(), Holes::Changed);
     slab.take(false, 1, |_, _| ());
-    assert_eq!(slab.tick_holes(), Holes::New);
-    assert_eq!(slab.tick_holes(), Holes::Old);
+    assert_eq!(slab.tick_holes(), Holes::Changed);
+    assert_eq!(slab.tick_holes(), Holes::Unchanged);
     slab.take(false, 4, |_, _| ());
-    assert_eq!(slab.tick_holes(), Holes::Known, "there are none");
+    assert_eq!(slab.tick_holes(), Holes::NothingToDo, "there are none");
     // Relaxed: this test's own.
     assert_eq!(slab.free.load(Ordering::Relaxed), 0);
     release_run(run.first, 1);

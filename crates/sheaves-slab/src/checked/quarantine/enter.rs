@@ -10,9 +10,9 @@ use crate::records::object_bytes;
 use crate::space::cache_id::CacheId;
 use crate::space::slab::Slab;
 
-/// Seals a sheaf of freed objects that the caller owns. If it was taken out of a slot, that was in
-/// the read section that the caller is in.
-pub(crate) fn seal(id: CacheId, cursor: Cursor) {
+/// Puts a sheaf of freed objects that the caller owns into quarantine. If it was taken out of a
+/// slot, that was in the read section that the caller is in.
+pub(crate) fn admit_sheaf(id: CacheId, cursor: Cursor) {
     let shape = id.shape();
     // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
     let objects = unsafe { cursor.objects() };
@@ -113,7 +113,7 @@ impl Run {
     /// The run that objects begin with: as many as are different and in the same word. Aborts the
     /// process if no object of the cache starts at the first address.
     pub(super) fn first_of(id: CacheId, shape: &Shape, objects: &[usize]) -> Run {
-        let (slab, first) = flush::find(id, objects[0]);
+        let (slab, first) = flush::slab_and_index(id, objects[0]);
         let (start, word) = (objects[0] - first * shape.stride, first / 64);
         let mut run = Run { slab, start, word, bits: 0, count: 0 };
         for object in objects {

@@ -57,7 +57,7 @@ use crate::space::granule::is_watched;
 use crate::space::hint::Hint;
 
 use enter::{Run, hold, release_sheaf};
-pub(crate) use enter::{add, seal};
+pub(crate) use enter::{add, admit_sheaf};
 use queue::Surplus;
 pub(crate) use queue::of;
 
@@ -77,7 +77,7 @@ pub(crate) fn free(id: CacheId, object: usize) {
 
 /// Returns the objects of a sheaf to allocate from to their slabs.
 pub(crate) fn put_back(id: CacheId, cursor: Cursor) {
-    slot::clean(id, cursor);
+    slot::untag(id, cursor);
     // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
     return_unused(id, unsafe { cursor.objects() });
     pool::put_empty(cursor.sheaf());
@@ -245,7 +245,7 @@ fn seal_slots(id: CacheId, reach: Reach) -> bool {
     let [freed, _] = id.hardened_words();
     let _section = sheaves_rcu::read();
     let (taken, is_complete) = slots::take(&[freed], reach, slots::ALL);
-    taken.for_each(|(_, cursor)| seal(id, cursor));
+    taken.for_each(|(_, cursor)| admit_sheaf(id, cursor));
     is_complete
 }
 

@@ -28,5 +28,7 @@ mod report;
 mod table;
 
 pub use pool::{ONE_IN_MAX, bytes_of, note_deferral, one_in};
-pub(crate) use pool::{alloc, clean, defer, free, is_live, note_deferred, set, start_option};
+pub(crate) use pool::{
+    alloc, defer, free, is_live, note_deferred, replace_traps, set, start_option,
+};
 pub use table::contains;

@@ -226,7 +226,7 @@ fn end(place: usize, word: u64, address: usize, frame: Frame) -> usize {
 /// Replaces guarded blocks, in a sheaf that has left its slot or whose grace period is over, by the
 /// objects in whose place they are: the blocks are free now.
 #[cold]
-pub(crate) fn clean(objects: &mut [usize]) {
+pub(crate) fn replace_traps(objects: &mut [usize]) {
     let pool = table::range();
     // Most sheaves hold none, which is found without a branch for each object.
     let is_one_guarded = |found, object| found | pool.contains(object);

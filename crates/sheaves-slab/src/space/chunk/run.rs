@@ -12,7 +12,7 @@ use crate::space::window::GRANULE_BYTES;
 pub(crate) struct Run {
     pub(crate) first: Granule,
     /// All of it reads as zero.
-    pub(crate) is_zero: bool,
+    pub(crate) reads_zero: bool,
     /// Its entry in the list of granules in progress, if one was vacant.
     entry: Option<usize>,
 }
@@ -25,9 +25,9 @@ pub(crate) struct Run {
 #[must_use]
 pub(crate) fn begin_run(count: usize, align: usize) -> Option<Run> {
     let mut chunks = CHUNKS.lock();
-    let (index, bit, is_zero) = chunks.take_run(count, align)?;
+    let (index, bit, reads_zero) = chunks.take_run(count, align)?;
     let entry = chunks.in_progress.begin(index, mask(bit, count));
-    Some(Run { first: granule_of(index, bit), is_zero, entry })
+    Some(Run { first: granule_of(index, bit), reads_zero, entry })
 }
 
 /// Marks the run as in use. Called under the cache's lock, after the run's slab was listed.
