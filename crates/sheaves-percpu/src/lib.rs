@@ -42,8 +42,8 @@ pub use rows::slot_count;
 #[doc(hidden)]
 pub mod internal {
     pub use crate::engine::{
-        Facts, Mode, SlotKind, cmp_store, current_slot, facts, load, mode, pop, pop_slow, push,
-        push_slow, rows,
+        EngineMode, Facts, SlotKind, cmp_store, current_slot, facts, load, mode, pop, pop_slow,
+        push, push_slow, rows,
     };
     pub use crate::memory::objects::{Observer, observe as observe_objects};
     pub use crate::sheaf::{Cursor, Sheaf, Taken};

@@ -8,7 +8,7 @@ use sheaves_sys::membarrier::{self, Reach};
 use sheaves_sys::topology::{Affinity, CPUS_MAX};
 use sheaves_sys::{rseq, sandbox, tls};
 
-use crate::engine::{self, Mode, SlotKind};
+use crate::engine::{self, EngineMode, SlotKind};
 use crate::sheaf::{Cursor, DRAINED_WORDS_MAX, Taken};
 use crate::word::{Region, RowWord, Word};
 use crate::{rows, table};
@@ -22,12 +22,12 @@ pub(crate) static SLOTS: Lock<()> = Lock::new(());
 ///
 /// At least 256 of `CACHES` and 128 of `DEFERRED`: malloc's fast paths may use a size class's words
 /// before its cache is created. At least 1 of `CALLS`: deferred calls are pushed without a check.
-static READY: [AtomicUsize; Region::ALL.len()] = {
-    let mut ready = [const { AtomicUsize::new(0) }; Region::ALL.len()];
-    ready[Region::CACHES.index] = AtomicUsize::new(256);
-    ready[Region::DEFERRED.index] = AtomicUsize::new(128);
-    ready[Region::CALLS.index] = AtomicUsize::new(1);
-    ready
+static INITIALISED: [AtomicUsize; Region::ALL.len()] = {
+    let mut words = [const { AtomicUsize::new(0) }; Region::ALL.len()];
+    words[Region::CACHES.index] = AtomicUsize::new(256);
+    words[Region::DEFERRED.index] = AtomicUsize::new(128);
+    words[Region::CALLS.index] = AtomicUsize::new(1);
+    words
 };
 
 /// One bit per slot: its block has been installed. A drain may have detached it.
@@ -55,7 +55,7 @@ pub(crate) fn attach_at_once() -> Attached {
 }
 
 fn attach_by(lock: impl FnOnce() -> Option<Held<'static, ()>>) -> Attached {
-    if engine::mode() == Mode::NotStarted {
+    if engine::mode() == EngineMode::NotStarted {
         return Attached::No;
     }
     let mut slot = engine::current_slot();
@@ -86,7 +86,7 @@ fn install(index: usize) -> bool {
     }
     let block = rows::row(index);
     // The Release in `set_block` publishes this.
-    vacate(block, ready_words());
+    vacate(block, initialised_words());
     // Release pairs with the Acquire in `installed_indexes`: the row is open.
     INSTALLED[index / 64].fetch_or(1 << (index % 64), Ordering::Release);
     table::set_block(index, block);
@@ -97,7 +97,7 @@ fn install(index: usize) -> bool {
 pub(crate) fn register_own_area() -> bool {
     #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
     {
-        if tls::libc_rseq_offset().is_some() || engine::mode() == Mode::Portable {
+        if tls::libc_rseq_offset().is_some() || engine::mode() == EngineMode::Portable {
             return false;
         }
         rseq::register_own()
@@ -114,15 +114,15 @@ pub(crate) fn register_own_area() -> bool {
 /// When the region has fewer words.
 pub fn prepare(region: Region, words: usize) {
     assert!(words <= region.words(), "{words} words of {}", region.words());
-    debug_assert!(engine::mode() != Mode::NotStarted);
+    debug_assert!(engine::mode() != EngineMode::NotStarted);
     let _slots = SLOTS.lock();
-    let ready = ready_in(region);
-    for index in installed_indexes().filter(|_| ready < words) {
+    let before = initialised_in(region);
+    for index in installed_indexes().filter(|_| before < words) {
         // These words are not in use yet: their number is published after this call.
-        vacate(rows::row(index), (ready..words).map(|word| region.word(word)));
+        vacate(rows::row(index), (before..words).map(|word| region.word(word)));
     }
     // Relaxed: under the slots lock.
-    READY[region.index].store(ready.max(words), Ordering::Relaxed);
+    INITIALISED[region.index].store(before.max(words), Ordering::Relaxed);
 }
 
 fn vacate(block: usize, words: impl Iterator<Item = Word>) {
@@ -132,15 +132,15 @@ fn vacate(block: usize, words: impl Iterator<Item = Word>) {
     }
 }
 
-/// Number of words of a region that are in use. Under the slots lock.
-fn ready_in(region: Region) -> usize {
+/// Number of words of a region that are initialised. Under the slots lock.
+fn initialised_in(region: Region) -> usize {
     // Relaxed: changes under the slots lock only.
-    READY[region.index].load(Ordering::Relaxed)
+    INITIALISED[region.index].load(Ordering::Relaxed)
 }
 
-/// All words that are in use. Under the slots lock.
-pub(crate) fn ready_words() -> impl Iterator<Item = Word> + Clone {
-    let words = |region: Region| (0..ready_in(region)).map(move |word| region.word(word));
+/// All words that are initialised. Under the slots lock.
+pub(crate) fn initialised_words() -> impl Iterator<Item = Word> + Clone {
+    let words = |region: Region| (0..initialised_in(region)).map(move |word| region.word(word));
     Region::ALL.into_iter().flat_map(words)
 }
 
@@ -173,7 +173,7 @@ pub const ALL: Wanted<'static> = &|_, _, _| true;
 /// run this process once.
 pub fn drain(words: &[Word], wanted: Wanted<'_>, take: &mut dyn FnMut(usize, Cursor)) -> bool {
     let facts = engine::facts();
-    if facts.mode != Mode::Rseq {
+    if facts.mode != EngineMode::Rseq {
         let _slots = SLOTS.lock();
         for (index, slot, word) in each_word(words.iter().copied()) {
             // Relaxed: a hint; a cursor that has changed meanwhile may be taken, too.
@@ -190,7 +190,7 @@ pub fn drain(words: &[Word], wanted: Wanted<'_>, take: &mut dyn FnMut(usize, Cur
         return true;
     }
     let _slots = SLOTS.lock();
-    on_each_slot(|slot| drain_here(Some(slot), words, wanted, take))
+    on_each_slot(|slot| empty_own_slot(Some(slot), words, wanted, take))
 }
 
 /// [`drain`] into a list, as far as the caller may reach; with it, whether every slot was reached.
@@ -206,7 +206,7 @@ pub fn take(words: &[Word], reach: Reach, wanted: Wanted<'_>) -> (Taken, bool) {
         let is_complete = drain(words, wanted, add);
         return (taken, is_complete);
     }
-    drain_here(None, words, wanted, add);
+    empty_own_slot(None, words, wanted, add);
     let mut is_complete = true;
     observe(words, &mut |index, slot, cursor| {
         is_complete &= cursor.is_empty() || !wanted(index, slot, cursor);
@@ -216,7 +216,7 @@ pub fn take(words: &[Word], reach: Reach, wanted: Wanted<'_>) -> (Taken, bool) {
 
 /// Empties the words of the slot that the thread is on, by transactions. With `only`, false once
 /// that is another slot.
-fn drain_here(
+fn empty_own_slot(
     only: Option<usize>,
     words: &[Word],
     wanted: Wanted<'_>,
@@ -277,8 +277,8 @@ fn drain_fenced(words: &[Word], wanted: Wanted<'_>, take: &mut dyn FnMut(usize, 
 
 /// In the child of a fork: ends what other threads were doing with words. Under the slots lock.
 pub(crate) fn start_child() {
-    if engine::mode() == Mode::Portable {
-        each_word(ready_words()).for_each(|(_, _, word)| engine::check_in_of_others(word));
+    if engine::mode() == EngineMode::Portable {
+        each_word(initialised_words()).for_each(|(_, _, word)| engine::check_in_of_others(word));
     }
 }
 
@@ -309,7 +309,9 @@ pub(crate) fn close(word: RowWord) -> Option<usize> {
     let _slots = SLOTS.lock();
     let facts = engine::facts();
     let (is_quiet, left) = match facts.mode {
-        Mode::Rseq => ((facts.fence && membarrier::abort_sections()) || on_each_slot(|_| true), 0),
+        EngineMode::Rseq => {
+            ((facts.fence && membarrier::abort_sections()) || on_each_slot(|_| true), 0)
+        }
         _ => (true, engine::rows::CLOSED),
     };
     is_quiet.then(|| {

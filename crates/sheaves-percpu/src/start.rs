@@ -11,7 +11,7 @@ use sheaves_sys::lock::Lock;
 use sheaves_sys::membarrier;
 use sheaves_sys::{options, rseq, tls, topology};
 
-use crate::engine::{Access, Facts, Mode, SlotKind, mode, publish};
+use crate::engine::{Access, EngineMode, Facts, SlotKind, mode, publish};
 use crate::table::{self, TABLE};
 use crate::{fork, rows};
 
@@ -40,7 +40,7 @@ impl Access {
 #[cold]
 pub fn try_start() -> bool {
     let mut starting = STARTING.lock();
-    if mode() != Mode::NotStarted {
+    if mode() != EngineMode::NotStarted {
         return true;
     }
     let (facts, access) = *starting.get_or_insert_with(choose);
@@ -58,7 +58,7 @@ sheaves_sys::run_when_loaded!(if try_start() {
 
 fn complain() {
     let asked = options::ENGINE.word();
-    if asked.starts_with("rseq") && mode() != Mode::Rseq {
+    if asked.starts_with("rseq") && mode() != EngineMode::Rseq {
         let text = format_args!("SHEAVES_ENGINE={asked}: rseq is unavailable, using portable");
         options::complain(text);
     }
@@ -73,11 +73,11 @@ fn choose() -> (Facts, Access) {
     // Otherwise the fast path gets an area of this project whose slot number is always -1, so that
     // it fails.
     let (mut facts, access) = with_rseq.unwrap_or_else(|| {
-        let (mode, slot_kind) = (Mode::Portable, SlotKind::Virtual);
+        let (mode, slot_kind) = (EngineMode::Portable, SlotKind::Virtual);
         let facts = Facts { mode, slot_kind, slots: 0, fence: false };
         (facts, access_at(own_area_offset(), tls::NO_SLOT_OFFSET))
     });
-    let asked = options::SLOTS.asked().filter(|_| facts.mode == Mode::Portable);
+    let asked = options::SLOTS.asked().filter(|_| facts.mode == EngineMode::Portable);
     facts.slots = asked.map_or_else(topology::possible_cpus, |slots| slots as usize);
     // A `cpu_id` may be higher than the number of slots: then the thread has none.
     table::fill(facts.slots.max(topology::cpu_ids_end()));
@@ -111,7 +111,7 @@ fn with_rseq() -> Option<(Facts, Access)> {
     } else {
         (SlotKind::CpuId, rseq::CPU_ID_OFFSET)
     };
-    let facts = Facts { mode: Mode::Rseq, slot_kind, slots: 0, fence };
+    let facts = Facts { mode: EngineMode::Rseq, slot_kind, slots: 0, fence };
     Some((facts, access_at(area, slot_offset)))
 }
 

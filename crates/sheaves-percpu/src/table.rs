@@ -50,10 +50,10 @@ pub struct Table {
     /// Sizes below this are served by the fast path of `malloc`; 0 until the heap has started.
     pub fast_bytes_end: AtomicUsize,
     /// Address of the heap's window. Its value before the start is too far from every user address:
-    /// none is within the limit, whether a thread reads the limit's old or new value.
+    /// none is within the heap, whether a thread reads the old or new `heap_bytes_end`.
     pub window: AtomicUsize,
     /// Bytes of the window, from its address, whose granules may be in use.
-    pub limit_bytes: AtomicUsize,
+    pub heap_bytes_end: AtomicUsize,
     reserved: usize,
     entries: [AtomicPtr<BootstrapBlock>; ENTRIES_BEFORE + CPUS_MAX],
 }
@@ -68,7 +68,7 @@ pub static TABLE: Table = {
         slot: AtomicIsize::new(0),
         fast_bytes_end: AtomicUsize::new(0),
         window: AtomicUsize::new(1 << 63),
-        limit_bytes: AtomicUsize::new(0),
+        heap_bytes_end: AtomicUsize::new(0),
         reserved: 0,
         entries,
     }

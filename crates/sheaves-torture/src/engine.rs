@@ -1,6 +1,6 @@
 //! The engine of the transactions, in words for reports.
 
-use sheaves_percpu::internal::{Mode, SlotKind, facts};
+use sheaves_percpu::internal::{EngineMode, SlotKind, facts};
 
 pub(crate) fn describe() -> String {
     let facts = facts();
@@ -9,6 +9,6 @@ pub(crate) fn describe() -> String {
         SlotKind::CpuId => "by cpu_id",
         SlotKind::Virtual => "virtual",
     };
-    let mode = if facts.mode == Mode::Portable { "portable" } else { "rseq" };
+    let mode = if facts.mode == EngineMode::Portable { "portable" } else { "rseq" };
     format!("{mode}, {} slots {slots}", facts.slots)
 }

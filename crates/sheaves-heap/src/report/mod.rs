@@ -10,7 +10,7 @@ pub mod rcu;
 
 use core::fmt::{self, Write};
 
-use sheaves_percpu::internal::{Mode, SlotKind, facts};
+use sheaves_percpu::internal::{EngineMode, SlotKind, facts};
 use sheaves_percpu::memory;
 use sheaves_rcu::defer;
 use sheaves_rcu::internal::keeper;
@@ -84,9 +84,9 @@ pub fn totals() -> Totals {
 pub fn engine_names() -> (&'static str, &'static str) {
     let facts = facts();
     let engine = match facts.mode {
-        Mode::NotStarted => "none",
-        Mode::Rseq => "rseq",
-        Mode::Portable => "portable",
+        EngineMode::NotStarted => "none",
+        EngineMode::Rseq => "rseq",
+        EngineMode::Portable => "portable",
     };
     let slot = match facts.slot_kind {
         SlotKind::MmCid => "cid",

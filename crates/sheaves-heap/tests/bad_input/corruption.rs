@@ -89,7 +89,7 @@ crate::cases! {
     null_before_the_first_growth_is_complete NONE, GoesOn(&[]) => {
         // The state in which another thread is making the heap: the limit is set, the window not
         // yet.
-        let limit = &sheaves_percpu::internal::TABLE.limit_bytes;
+        let limit = &sheaves_percpu::internal::TABLE.heap_bytes_end;
         limit.store(1 << 39, core::sync::atomic::Ordering::Relaxed);
         // SAFETY: null may be freed at any time.
         unsafe { free(core::ptr::null_mut()) };

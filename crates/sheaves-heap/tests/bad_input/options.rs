@@ -1,7 +1,7 @@
 //! Invalid values of options: one line, and the default.
 
 use sheaves_heap::{free, malloc, report};
-use sheaves_percpu::internal::{Mode, facts, mode};
+use sheaves_percpu::internal::{EngineMode, facts, mode};
 
 use crate::End::GoesOn;
 
@@ -81,7 +81,7 @@ crate::cases! {
     /// Valid values print nothing.
     sensible [PORTABLE, ("SHEAVES_SLOTS", "8192"), ("SHEAVES_DEBUG", "off")], GoesOn(&[]) => {
         works();
-        assert_eq!((mode(), facts().slots), (Mode::Portable, 8192));
+        assert_eq!((mode(), facts().slots), (EngineMode::Portable, 8192));
     }
 }
 

@@ -87,8 +87,8 @@ macro_rules! push_by_address {
             data = sym $crate::internal::TABLE,
             window = const {
                 let window = ::core::mem::offset_of!($crate::internal::Table, window);
-                let limit = ::core::mem::offset_of!($crate::internal::Table, limit_bytes);
-                assert!(limit == window + 8);
+                let end = ::core::mem::offset_of!($crate::internal::Table, heap_bytes_end);
+                assert!(end == window + 8);
                 window
             },
             bases = const $crate::internal::ENTRY_0,

@@ -7,7 +7,7 @@
 //! with one difference: the word's address replaces its offset in the register. So after an abort
 //! the function starts over from its first instruction; its argument is unchanged.
 //!
-//! Before the heap's start both limits are 0, so nothing else is read. The functions change only
+//! Before the heap's start both ends are 0, so nothing else is read. The functions change only
 //! registers that the System V ABI lets a function change, and keep the argument for the slow path.
 
 /// The body of a naked `extern "C" fn(usize) -> *mut u8`: pops an object from the word that a table
@@ -52,9 +52,9 @@ macro_rules! pop_by_size {
 /// The body of a naked `extern "C" fn(*mut u8)`: pushes an object to the word that an owner map
 /// gives for its address.
 ///
-/// The map starts at the address `window` of [`Table`](crate::table::Table), covers `limit_bytes`
-/// from there on, and has a `u16` per 64 KiB: the offset of the word. Where nothing may be pushed,
-/// it is the offset of a word that is always vacant.
+/// The map starts at the address `window` of [`Table`](crate::table::Table), covers
+/// `heap_bytes_end` from there on, and has a `u16` per 64 KiB: the offset of the word. Where
+/// nothing may be pushed, it is the offset of a word that is always vacant.
 ///
 /// `slow`: `extern "C"` function of the same type, for everything else, including every address
 /// that is not a multiple of 16.
@@ -66,7 +66,7 @@ macro_rules! push_by_address {
             "2: mov rax, qword ptr [rip + {data} + {window}]",
             "mov rcx, rdi",
             "sub rcx, rax",
-            "cmp rcx, qword ptr [rip + {data} + {limit}]",
+            "cmp rcx, qword ptr [rip + {data} + {end}]",
             "jae {slow}",
             "test dil, 15",
             "jnz {slow}",
@@ -88,7 +88,7 @@ macro_rules! push_by_address {
             slow = sym $slow,
             data = sym $crate::internal::TABLE,
             window = const ::core::mem::offset_of!($crate::internal::Table, window),
-            limit = const ::core::mem::offset_of!($crate::internal::Table, limit_bytes),
+            end = const ::core::mem::offset_of!($crate::internal::Table, heap_bytes_end),
             bases = const $crate::internal::ENTRY_0,
         )
     };

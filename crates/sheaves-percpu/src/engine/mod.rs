@@ -35,7 +35,7 @@ pub(crate) use mode::publish;
 pub(crate) use portable::{check_in_of_others, cursor_of, take as take_portable};
 pub(crate) use rows_slow::current_row;
 
-pub use mode::{Access, Facts, Mode, SlotKind, facts, mode};
+pub use mode::{Access, EngineMode, Facts, SlotKind, facts, mode};
 pub use rows_slow::current_slot;
 pub use rseq::{pop, push};
 
@@ -49,9 +49,9 @@ use crate::word::{RowWord, Word};
 #[must_use]
 pub fn pop_slow(word: Word) -> Option<usize> {
     match mode() {
-        Mode::Rseq => pop(rows_slow::access(), word),
-        Mode::Portable => portable::pop(word),
-        Mode::NotStarted => None,
+        EngineMode::Rseq => pop(rows_slow::access(), word),
+        EngineMode::Portable => portable::pop(word),
+        EngineMode::NotStarted => None,
     }
 }
 
@@ -63,10 +63,10 @@ pub fn pop_slow(word: Word) -> Option<usize> {
 pub unsafe fn push_slow(word: Word, object: usize) -> bool {
     match mode() {
         // SAFETY: the same contract.
-        Mode::Rseq => unsafe { rseq::push(rows_slow::access(), word, object) },
+        EngineMode::Rseq => unsafe { rseq::push(rows_slow::access(), word, object) },
         // SAFETY: the same contract.
-        Mode::Portable => unsafe { portable::push(word, object) },
-        Mode::NotStarted => false,
+        EngineMode::Portable => unsafe { portable::push(word, object) },
+        EngineMode::NotStarted => false,
     }
 }
 
@@ -74,7 +74,7 @@ pub unsafe fn push_slow(word: Word, object: usize) -> bool {
 ///
 /// [`Cursor::BOOTSTRAP`] when the slot has no block.
 pub fn load(word: Word) -> Cursor {
-    if mode() == Mode::Portable {
+    if mode() == EngineMode::Portable {
         return portable::load(word);
     }
     let block = table::current_block(current_slot());

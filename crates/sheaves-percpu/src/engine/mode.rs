@@ -37,7 +37,7 @@ impl Access {
 
 /// The engine that runs transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum EngineMode {
     /// The start has not run: every transaction fails.
     NotStarted,
     /// Linux restartable sequences (rseq).
@@ -62,7 +62,7 @@ pub enum SlotKind {
 #[derive(Debug, Clone, Copy)]
 pub struct Facts {
     /// The engine in use.
-    pub mode: Mode,
+    pub mode: EngineMode,
     /// Where slot numbers come from.
     pub slot_kind: SlotKind,
     /// Number of slots.
@@ -78,13 +78,13 @@ const FENCE: u32 = 1 << 2;
 
 /// The engine in use.
 #[inline]
-pub fn mode() -> Mode {
+pub fn mode() -> EngineMode {
     // Acquire pairs with the Release in `publish`: a thread that reads an engine sees its table and
     // rows.
     match STATE.load(Ordering::Acquire) & 3 {
-        0 => Mode::NotStarted,
-        1 => Mode::Portable,
-        _ => Mode::Rseq,
+        0 => EngineMode::NotStarted,
+        1 => EngineMode::Portable,
+        _ => EngineMode::Rseq,
     }
 }
 

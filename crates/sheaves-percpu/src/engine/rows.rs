@@ -13,7 +13,7 @@
 //! A guard stops additions from outside: set the guard, fence, read the words. The portable engine
 //! has nothing to fence, so there the words themselves are closed, too.
 
-use super::mode::{Access, Mode, mode};
+use super::mode::{Access, EngineMode, mode};
 use crate::rows::ROW_BYTES_MAX;
 use crate::word::RowWord;
 
@@ -61,7 +61,7 @@ impl PackedWord {
 
     /// `None` where the engine has no such form.
     pub fn new(word: RowWord) -> Option<PackedWord> {
-        if mode() != Mode::Rseq {
+        if mode() != EngineMode::Rseq {
             return None;
         }
         // SAFETY: the engine has started.

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use super::mode::{Access, Mode, mode};
+use super::mode::{Access, EngineMode, mode};
 use super::rows::{self, CLOSED, Outcome, PackedWord};
 use super::{portable, rseq};
 use crate::table;
@@ -17,9 +17,9 @@ pub(super) fn access() -> Access {
 /// The slot that the thread runs on at this moment: a hint. Negative when it has none yet.
 pub fn current_slot() -> i32 {
     match mode() {
-        Mode::Rseq => rseq::slot(access()),
-        Mode::Portable => portable::slot(),
-        Mode::NotStarted => -1,
+        EngineMode::Rseq => rseq::slot(access()),
+        EngineMode::Portable => portable::slot(),
+        EngineMode::NotStarted => -1,
     }
 }
 
@@ -71,8 +71,8 @@ fn either(
     new: impl Fn(usize) -> Option<usize>,
 ) -> Outcome {
     match mode() {
-        Mode::Rseq => fast(access()),
-        Mode::Portable => current_row().map_or(Outcome::NoBlock, |row| {
+        EngineMode::Rseq => fast(access()),
+        EngineMode::Portable => current_row().map_or(Outcome::NoBlock, |row| {
             // AcqRel pairs with itself and with check-outs and check-ins, on the same word:
             // transactions on a slot are ordered, in this engine also where threads share it.
             // Relaxed on failure: the value is only used for the next attempt.
@@ -81,6 +81,6 @@ fn either(
                 Err(_) => Outcome::Declined,
             }
         }),
-        Mode::NotStarted => Outcome::NoBlock,
+        EngineMode::NotStarted => Outcome::NoBlock,
     }
 }

@@ -15,7 +15,7 @@
 use sheaves_sys::tsan;
 
 use crate::dynamic::{Error, Shape};
-use crate::engine::{self, Access, Mode, cmp_store, load, pop_slow, push_slow};
+use crate::engine::{self, Access, EngineMode, cmp_store, load, pop_slow, push_slow};
 use crate::memory::access::ATTEMPTS;
 use crate::memory::class::{BATCH_MAX, CLASSES, Class};
 use crate::memory::state::{MEMORY, is_open};
@@ -130,7 +130,7 @@ pub(super) fn free_slow(class: Class, offset: usize) {
         } else if cursor == Cursor::BOOTSTRAP {
             // A drain has detached the block, and the next `attach` waits for the drain. Or, in the
             // portable engine, the word is checked out in all slots.
-            if engine::mode() == Mode::Portable {
+            if engine::mode() == EngineMode::Portable {
                 break;
             }
         } else if cursor.is_full() {

@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use sheaves_percpu::internal::slots::{Attached, attach};
-use sheaves_percpu::internal::{Mode, facts};
+use sheaves_percpu::internal::{EngineMode, facts};
 use sheaves_percpu::{Counter, PerCpu, PerCpuRef, SlotCell, memory};
 use sheaves_sys::errno;
 
@@ -23,7 +23,7 @@ fn without_slot(body: impl Fn() + Sync) -> bool {
 fn behind(program: &[libc::sock_filter], body: impl Fn() + Sync) -> bool {
     assert_eq!(attach(), Attached::Yes);
     let facts = facts();
-    if facts.mode != Mode::Rseq || sheaves_sys::tls::libc_rseq_offset().is_some() {
+    if facts.mode != EngineMode::Rseq || sheaves_sys::tls::libc_rseq_offset().is_some() {
         return false;
     }
     let body = &body;

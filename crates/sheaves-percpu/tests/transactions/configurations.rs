@@ -10,7 +10,7 @@ use std::env;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-use sheaves_percpu::internal::{Facts, Mode, SlotKind, facts, mode};
+use sheaves_percpu::internal::{EngineMode, Facts, SlotKind, facts, mode};
 use sheaves_sys::{membarrier, rseq};
 
 use crate::seccomp;
@@ -118,16 +118,16 @@ const CONFIGURATIONS: &[Configuration] = &[
 /// The engine, in the words of expectations.
 fn describe(facts: &Facts) -> String {
     let mode = match facts.mode {
-        Mode::NotStarted => "not-started",
-        Mode::Rseq => "rseq",
-        Mode::Portable => "portable",
+        EngineMode::NotStarted => "not-started",
+        EngineMode::Rseq => "rseq",
+        EngineMode::Portable => "portable",
     };
     let kind = match facts.slot_kind {
         SlotKind::MmCid => "cid",
         SlotKind::CpuId => "cpu",
         SlotKind::Virtual => "virtual",
     };
-    let is_libcs = facts.mode == Mode::Rseq && sheaves_sys::tls::libc_rseq_offset().is_some();
+    let is_libcs = facts.mode == EngineMode::Rseq && sheaves_sys::tls::libc_rseq_offset().is_some();
     let libc = if is_libcs { "libc" } else { "own" };
     let fence = if facts.fence { "fence" } else { "no-fence" };
     format!("{mode} {kind} {libc} {fence} slots={}", facts.slots)
@@ -141,7 +141,7 @@ fn engine_is_the_expected_one() {
     for word in expected.split_whitespace() {
         assert!(found.split(' ').any(|other| other == word), "not {word}: {found}");
     }
-    assert_ne!(mode(), Mode::NotStarted);
+    assert_ne!(mode(), EngineMode::NotStarted);
 }
 
 /// Why this kernel does not support a configuration.

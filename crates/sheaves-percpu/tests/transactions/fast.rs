@@ -63,7 +63,7 @@ mod whole {
     /// # Safety
     /// As [`sheaves_percpu::push`]; the object is a number of at least 65,536.
     pub(crate) unsafe fn push_by_address(object: usize) -> bool {
-        if TABLE.limit_bytes.load(Ordering::Relaxed) == 0 {
+        if TABLE.heap_bytes_end.load(Ordering::Relaxed) == 0 {
             let mapped = sheaves_sys::map::exactly(WINDOW_START, 1 << 12);
             assert_eq!(mapped, sheaves_sys::map::Exactly::Mapped);
             let map = core::ptr::with_exposed_provenance_mut::<u16>(WINDOW_START);
@@ -74,7 +74,7 @@ mod whole {
                 unsafe { entry.write(WORD.offset() as u16) };
             }
             TABLE.window.store(WINDOW_START, Ordering::Relaxed);
-            TABLE.limit_bytes.store(16 << 16, Ordering::Relaxed);
+            TABLE.heap_bytes_end.store(16 << 16, Ordering::Relaxed);
         }
         REFUSED.store(0, Ordering::Relaxed);
         // SAFETY: the caller gives the object up.

@@ -4,7 +4,7 @@ use std::env;
 use std::process::Command;
 
 use sheaves_percpu::internal::slots::{Attached, attach};
-use sheaves_percpu::internal::{Cursor, Mode, Word, current_slot, facts, mode, push_slow};
+use sheaves_percpu::internal::{Cursor, EngineMode, Word, current_slot, facts, mode, push_slow};
 
 use crate::fast::{pop, push};
 use crate::numbers::{cmp_store, drain, is_sentinel, load, observe, pop_slow, vacant};
@@ -38,7 +38,7 @@ fn fresh_process() {
         return;
     }
     let _bound = Bound::to(processors()[0]);
-    assert_ne!(mode(), Mode::NotStarted);
+    assert_ne!(mode(), EngineMode::NotStarted);
     assert_eq!(load(WORD), Cursor::BOOTSTRAP.bits());
     everything_refuses();
     observe(&[WORD], &mut |_, value| panic!("a slot without a block has {value:#x}"));
@@ -81,7 +81,7 @@ fn thread_that_the_kernel_refuses_has_no_slot() {
     let _alone = alone();
     assert_eq!(attach(), Attached::Yes);
     let facts = facts();
-    if facts.mode != Mode::Rseq || sheaves_sys::tls::libc_rseq_offset().is_some() {
+    if facts.mode != EngineMode::Rseq || sheaves_sys::tls::libc_rseq_offset().is_some() {
         return;
     }
     let program = seccomp::program(&[libc::SYS_rseq], libc::EPERM);

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use sheaves_percpu::internal::slots::attach;
-use sheaves_percpu::internal::{Cursor, Mode, Word, mode, pop_slow, push_slow};
+use sheaves_percpu::internal::{Cursor, EngineMode, Word, mode, pop_slow, push_slow};
 use sheaves_percpu::{Counter, PerCpu, SlotCell, slot_count};
 use sheaves_sys::topology::{Affinity, CPUS_MAX};
 
@@ -91,7 +91,7 @@ fn slots_are_bounded_without_sysfs() {
         run_again("no_sysfs::slots_are_bounded_without_sysfs", hide_sysfs);
         return;
     }
-    assert_ne!(mode(), Mode::NotStarted);
+    assert_ne!(mode(), EngineMode::NotStarted);
     assert!(std::fs::metadata("/sys/devices").is_err());
     assert!(slot_count() <= mask_bits(), "{} slots", slot_count());
 }
@@ -139,7 +139,7 @@ fn cpus_that_the_list_leaves_out_have_slots() {
     }
     assert_eq!(std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap(), "0\n");
     let cpus = cpus();
-    assert!(mode() == Mode::Portable || slot_count() > *cpus.last().unwrap());
+    assert!(mode() == EngineMode::Portable || slot_count() > *cpus.last().unwrap());
     use_all(&cpus);
 }
 

@@ -8,7 +8,7 @@ use std::env;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Output};
 
-use sheaves_percpu::internal::{Mode, SlotKind, facts};
+use sheaves_percpu::internal::{EngineMode, SlotKind, facts};
 
 #[path = "../../../sheaves-percpu/tests/transactions/seccomp.rs"]
 pub(crate) mod seccomp;
@@ -61,7 +61,7 @@ pub(crate) fn all() -> Vec<Configuration> {
 fn describe() -> String {
     let facts = facts();
     let engine = match (facts.mode, facts.slot_kind) {
-        (Mode::Portable, _) => "portable",
+        (EngineMode::Portable, _) => "portable",
         (_, SlotKind::CpuId) => "rseq cpu",
         _ => "rseq cid",
     };

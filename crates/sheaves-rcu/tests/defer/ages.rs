@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::thread;
 
-use sheaves_percpu::internal::{Mode, SlotKind, facts};
+use sheaves_percpu::internal::{EngineMode, SlotKind, facts};
 use sheaves_rcu::defer::{reclaim, statistics as deferred};
 use sheaves_rcu::internal::faults::FAULTS;
 
@@ -56,7 +56,7 @@ fn a_drain_that_is_refused_is_done_again() {
     let object = Object::many(1);
     object[0].defer();
     let facts = facts();
-    if facts.mode != Mode::Rseq || !facts.fence || facts.slot_kind == SlotKind::CpuId {
+    if facts.mode != EngineMode::Rseq || !facts.fence || facts.slot_kind == SlotKind::CpuId {
         println!("skipped: every slot can be reached without a fence");
     } else {
         // The thread that finds the callbacks too old may not interrupt the CPUs.

@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
-use sheaves_percpu::internal::{Mode, mode};
+use sheaves_percpu::internal::{EngineMode, mode};
 use sheaves_rcu::defer::{
     BarrierError, Head, barrier, call_hurry, flush, reclaim, statistics as deferred,
 };
@@ -130,7 +130,7 @@ fn calls_of_one_slot_keep_their_order() {
         ORDER.lock().unwrap().push(head.addr());
     }
     // With restartable sequences, a thread changes its slot when the kernel migrates it.
-    if mode() != Mode::Portable {
+    if mode() != EngineMode::Portable {
         return;
     }
     ORDER.lock().unwrap().clear();

@@ -1,7 +1,7 @@
 //! The sheaves in the words of the slots.
 
 use sheaves_percpu::internal::slots::{self, Attached, attach};
-use sheaves_percpu::internal::{Cursor, Mode, Word, cmp_store, load, mode};
+use sheaves_percpu::internal::{Cursor, EngineMode, Word, cmp_store, load, mode};
 
 use crate::moves::tags;
 use crate::space::cache_id::CacheId;
@@ -46,7 +46,7 @@ pub(crate) fn exchange(
             // A drain has the slot's words, for which `attach` waits. Or every slot of the portable
             // engine is busy; then the thread goes on without one.
             if attach() == Attached::No
-                || (mode() == Mode::Portable && load(word) == Cursor::BOOTSTRAP)
+                || (mode() == EngineMode::Portable && load(word) == Cursor::BOOTSTRAP)
             {
                 break;
             }

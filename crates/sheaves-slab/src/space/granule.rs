@@ -33,10 +33,10 @@ pub struct Granule(pub(crate) u32);
 #[inline(always)]
 #[must_use]
 pub fn entry_of(address: usize) -> Option<usize> {
-    // Relaxed, both: see the head of this file. The limit only grows.
+    // Relaxed, both: see the head of this file. The heap's end only grows.
     let window = TABLE.window.load(Ordering::Relaxed);
     let offset = address.wrapping_sub(window);
-    if offset >= TABLE.limit_bytes.load(Ordering::Relaxed) {
+    if offset >= TABLE.heap_bytes_end.load(Ordering::Relaxed) {
         return None;
     }
     // Relaxed: as above.
@@ -64,9 +64,9 @@ impl Granule {
     #[inline]
     #[must_use]
     pub fn of(address: usize) -> Option<Granule> {
-        // Relaxed, both: see the head of this file. The limit only grows.
+        // Relaxed, both: see the head of this file. The heap's end only grows.
         let offset = address.wrapping_sub(TABLE.window.load(Ordering::Relaxed));
-        let is_inside = offset < TABLE.limit_bytes.load(Ordering::Relaxed);
+        let is_inside = offset < TABLE.heap_bytes_end.load(Ordering::Relaxed);
         is_inside.then_some(Granule((offset / GRANULE_BYTES) as u32))
     }
 
@@ -119,7 +119,7 @@ pub(crate) fn first() -> Granule {
 /// All granules of the heap.
 pub(crate) fn all() -> impl Iterator<Item = Granule> {
     // Relaxed: see the head of this file. Before the start it is 0.
-    let end = TABLE.limit_bytes.load(Ordering::Relaxed) / GRANULE_BYTES;
+    let end = TABLE.heap_bytes_end.load(Ordering::Relaxed) / GRANULE_BYTES;
     (first().0..end as u32).map(Granule)
 }
 
@@ -127,5 +127,5 @@ pub(crate) fn all() -> impl Iterator<Item = Granule> {
 pub(crate) fn publish(granules: usize) {
     // Release, both: the entries are mapped. Readers need no Acquire, as in `set_entry`.
     TABLE.window.store(window::OWNERS.base(), Ordering::Release);
-    TABLE.limit_bytes.store((first().0 as usize + granules) * GRANULE_BYTES, Ordering::Release);
+    TABLE.heap_bytes_end.store((first().0 as usize + granules) * GRANULE_BYTES, Ordering::Release);
 }

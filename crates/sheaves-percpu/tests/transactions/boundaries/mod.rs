@@ -23,7 +23,7 @@ mod tracee;
 use std::collections::{BTreeMap, BTreeSet};
 
 use sheaves_percpu::internal::slots::{Attached, attach};
-use sheaves_percpu::internal::{Mode, facts, mode};
+use sheaves_percpu::internal::{EngineMode, facts, mode};
 
 use self::child::{Input, Operation};
 use self::control::Fault;
@@ -227,7 +227,7 @@ fn to_the_end(tracee: &Tracee, section: &Section, mut signal: i32) -> Result<boo
 
 fn is_rseq() -> bool {
     assert_eq!(attach(), Attached::Yes);
-    let is_rseq = mode() == Mode::Rseq;
+    let is_rseq = mode() == EngineMode::Rseq;
     if !is_rseq {
         println!("skipped: this engine has no sections");
     }
