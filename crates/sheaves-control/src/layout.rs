@@ -16,7 +16,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-pub use sheaves_sys::request::{REQUESTED, Request};
+pub use sheaves_sys::request::{REQUESTED, ToolRequest};
 
 /// Nothing is requested.
 pub const IDLE: u32 = 0;
@@ -77,7 +77,7 @@ pub struct Page {
     pub command: AtomicU32,
     /// Its state, see the table above, and of which process: the page is that of a program and of
     /// its children by `fork`.
-    pub request: Request,
+    pub request: ToolRequest,
     /// Its argument.
     pub argument: AtomicU64,
     /// A value of `errno` for which the answer is missing or not complete; else 0.

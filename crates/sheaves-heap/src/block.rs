@@ -2,7 +2,7 @@
 
 use sheaves_slab::internal::by_id;
 use sheaves_slab::internal::granule::Granule;
-use sheaves_slab::internal::sampling::Request;
+use sheaves_slab::internal::sampling::AllocRequest;
 use sheaves_slab::internal::trap;
 use sheaves_slab::internal::{CacheId, mode, slab};
 use sheaves_sys::stack::Frame;
@@ -22,7 +22,7 @@ pub(crate) enum Block {
 }
 
 /// Address of a new block, 0 when memory is out, and whether it reads as zeros.
-pub(crate) fn alloc(size: usize, align: usize, request: &Request) -> (usize, bool) {
+pub(crate) fn alloc(size: usize, align: usize, request: &AllocRequest) -> (usize, bool) {
     let Some(class) = classes::of_request(size, align) else {
         return huge::alloc(size, align, request);
     };

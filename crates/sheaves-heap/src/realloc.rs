@@ -4,7 +4,7 @@ use core::ptr::{copy_nonoverlapping, null_mut, with_exposed_provenance_mut};
 
 use sheaves_slab::internal::by_id;
 use sheaves_slab::internal::mode::{is_debug, is_hardened};
-use sheaves_slab::internal::sampling::{self, Request};
+use sheaves_slab::internal::sampling::{self, AllocRequest};
 use sheaves_slab::internal::{CacheId, chunk, granule};
 use sheaves_sys::stack::Frame;
 use sheaves_sys::{errno, probe};
@@ -112,7 +112,7 @@ unsafe extern "C" fn realloc_from(
 /// A block for the contents of one of `old` bytes.
 fn alloc_to_move(old: usize, size: usize, frame: Frame) -> *mut u8 {
     let may_grow_again = size > old.max(MIDDLE_BYTES_MAX) && !is_hardened();
-    let request = Request { bytes: size, align: QUANTUM_BYTES, frame };
+    let request = AllocRequest { bytes: size, align: QUANTUM_BYTES, frame };
     match if may_grow_again { huge::alloc_to_grow(size, &request) } else { 0 } {
         0 => malloc_from(size, frame),
         block => with_exposed_provenance_mut(block),
@@ -143,7 +143,7 @@ fn resize_in_place(address: usize, size: usize, frame: Frame) -> Option<usize> {
         }
         // A mapping that stays above this size stays a mapping.
         Some(Block::Huge { .. }) if size > MIDDLE_BYTES_MAX => {
-            let request = Request { bytes: size, align: QUANTUM_BYTES, frame };
+            let request = AllocRequest { bytes: size, align: QUANTUM_BYTES, frame };
             let moved = Some(huge::resize(address, size, &request)).filter(|moved| *moved != 0);
             chunk::do_due_after_alloc();
             moved.inspect(|moved| probe::large_resize(address, *moved, size))

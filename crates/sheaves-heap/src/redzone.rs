@@ -14,7 +14,7 @@
 use core::ptr::with_exposed_provenance_mut;
 
 use sheaves_slab::internal::last_frees;
-use sheaves_slab::internal::sampling::Request;
+use sheaves_slab::internal::sampling::AllocRequest;
 use sheaves_sys::report;
 use sheaves_sys::stack::Frame;
 
@@ -33,7 +33,7 @@ const SHIFT_MASK: usize = 63;
 pub(crate) fn alloc(size: usize, align: usize, frame: Frame) -> usize {
     let front = align.max(PAD_BYTES);
     let total = front.checked_add(size).and_then(|bytes| bytes.checked_add(ZONE_BYTES));
-    let request = Request { bytes: size, align, frame };
+    let request = AllocRequest { bytes: size, align, frame };
     let start = total.map_or(0, |total| block::alloc(total, front, &request).0);
     if start == 0 {
         return 0;

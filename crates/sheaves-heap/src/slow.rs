@@ -7,7 +7,7 @@ use sheaves_slab::internal::CacheId;
 use sheaves_slab::internal::by_id;
 use sheaves_slab::internal::last_frees;
 use sheaves_slab::internal::mode::{is_debug, is_hardened};
-use sheaves_slab::internal::sampling::{self, Request};
+use sheaves_slab::internal::sampling::{self, AllocRequest};
 use sheaves_sys::stack::Frame;
 use sheaves_sys::{errno, probe};
 
@@ -65,7 +65,7 @@ fn alloc_and_tell_zero(size: usize, align: usize, frame: Frame) -> (*mut u8, boo
     } else if is_debug() && !classes::is_zero_sized(size, align) {
         (redzone::alloc(size, align, frame), false)
     } else {
-        let request = Request { bytes: size, align, frame };
+        let request = AllocRequest { bytes: size, align, frame };
         match block::alloc(size, align, &request) {
             // What large blocks have left idle counts for limits of the process.
             (0, _) if huge::trim(0) != 0 => block::alloc(size, align, &request),

@@ -13,7 +13,7 @@ use sheaves_percpu::internal::slots::{Attached, attach};
 use crate::checked::samples::sample_if_tagged;
 use crate::moves::slot::{take_main, take_sheaf};
 use crate::moves::{refill, tags};
-use crate::records::profile::Request;
+use crate::records::profile::AllocRequest;
 use crate::returning::surplus;
 use crate::slow::{self, install};
 use crate::space::cache_id::CacheId;
@@ -23,7 +23,7 @@ use crate::space::chunk;
 pub(crate) fn alloc_bulk(
     id: CacheId,
     out: &mut [MaybeUninit<NonNull<u8>>],
-    request: &Request,
+    request: &AllocRequest,
 ) -> usize {
     let mut done = 0;
     if id.shape().is_plain() {
@@ -41,7 +41,11 @@ pub(crate) fn alloc_bulk(
     done
 }
 
-fn from_sheaves(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>], request: &Request) -> usize {
+fn from_sheaves(
+    id: CacheId,
+    out: &mut [MaybeUninit<NonNull<u8>>],
+    request: &AllocRequest,
+) -> usize {
     let mut done = 0;
     while done < out.len() && attach() == Attached::Yes {
         let rest = &mut out[done..];
@@ -64,7 +68,7 @@ fn from_sheaves(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>], request: &Req
 }
 
 /// Moves objects from the slabs straight into the caller's array, at most a sheaf's worth.
-fn from_slabs(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>], request: &Request) -> usize {
+fn from_slabs(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>], request: &AllocRequest) -> usize {
     id.descriptor().depot.missed(id.shape());
     let mut batch = [0; Sheaf::ENTRIES];
     let wanted = out.len().min(id.shape().sheaf_objects);
@@ -77,7 +81,7 @@ fn copy(
     id: CacheId,
     objects: &mut [usize],
     out: &mut [MaybeUninit<NonNull<u8>>],
-    request: &Request,
+    request: &AllocRequest,
 ) -> usize {
     let count = objects.len().min(out.len());
     let first = objects.len() - count;

@@ -12,7 +12,7 @@ pub use crate::hardened::{check_allocated, check_freed, is_freed};
 use crate::moves::registry::{self, CacheError};
 use crate::moves::{flush, tags};
 use crate::parts::shape::{CANARY_BYTES, Name, Shape};
-use crate::records::profile::{self, Request};
+use crate::records::profile::{self, AllocRequest};
 use crate::records::trap;
 use crate::returning::surplus;
 use crate::space::cache_id::{CLASSES_MAX, CacheId};
@@ -74,7 +74,7 @@ pub fn create_unreadable_class(class: usize, name: &str) -> Result<CacheId, Cach
 /// Allocates an object; 0 when memory is out.
 #[inline(always)]
 #[must_use]
-pub fn alloc(id: CacheId, request: &Request) -> usize {
+pub fn alloc(id: CacheId, request: &AllocRequest) -> usize {
     percpu::pop(Access::get(), id.main()).unwrap_or_else(|| slow::alloc_slow(id, request))
 }
 

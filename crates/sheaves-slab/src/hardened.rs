@@ -17,13 +17,13 @@ use crate::moves::slot::{self, ATTEMPTS, take_sheaf};
 use crate::moves::{flush, refill, registry, tags};
 use crate::parts::pool;
 use crate::records::object_bytes;
-use crate::records::profile::Request;
+use crate::records::profile::AllocRequest;
 use crate::space::cache_id::{CLASSES_MAX, CacheId};
 use crate::space::granule::Granule;
 use crate::space::slab;
 
 /// Allocates an object; 0 when memory is out.
-pub(crate) fn alloc(id: CacheId, request: &Request) -> usize {
+pub(crate) fn alloc(id: CacheId, request: &AllocRequest) -> usize {
     let [_, stock] = id.hardened_words();
     if let Some(object) = pop_tagged(id, stock, request) {
         return object;
@@ -53,7 +53,7 @@ pub(crate) fn alloc(id: CacheId, request: &Request) -> usize {
 
 /// Makes the allocation a sample if `pop` has left the last object of the current slot's sheaf to
 /// allocate from alone, because it is tagged.
-fn pop_tagged(id: CacheId, stock: Word, request: &Request) -> Option<usize> {
+fn pop_tagged(id: CacheId, stock: Word, request: &AllocRequest) -> Option<usize> {
     samples::pop_tagged(id, stock, request, |cursor| {
         if let Some(cursor) = replace(stock, cursor, |current| !current.is_sheaf()) {
             quarantine::put_back(id, cursor);
@@ -62,7 +62,7 @@ fn pop_tagged(id: CacheId, stock: Word, request: &Request) -> Option<usize> {
 }
 
 /// An object straight from the slabs, for a thread without a slot or without memory for a sheaf.
-fn take_one(id: CacheId, request: &Request) -> usize {
+fn take_one(id: CacheId, request: &AllocRequest) -> usize {
     let mut one = [quarantine::refill_one(id)];
     if one[0] == 0 {
         return 0;

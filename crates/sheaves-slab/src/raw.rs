@@ -15,7 +15,7 @@ use crate::by_id::{create, start};
 use crate::moves::registry;
 pub use crate::moves::registry::CacheError;
 use crate::parts::shape::{Constructor, Shape};
-use crate::records::profile::Request;
+use crate::records::profile::AllocRequest;
 use crate::returning::shrink;
 use crate::space::cache_id::{CACHES_MAX, CacheId, NAMED_FIRST};
 use crate::space::chunk;
@@ -222,7 +222,7 @@ impl Cache {
     /// is out. Costs about a nanosecond per object, since it copies ranges of a sheaf.
     #[must_use]
     pub fn alloc_bulk(&self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
-        let count = bulk::alloc_bulk(self.id, out, &Request::NONE);
+        let count = bulk::alloc_bulk(self.id, out, &AllocRequest::NONE);
         if self.zero {
             for object in &out[..count] {
                 // SAFETY: the first `count` places were filled.
@@ -292,7 +292,7 @@ sheaves_percpu::with_frame! {
 }
 
 extern "C" fn alloc_slow_from(cache: &Cache, stack: usize, frame: usize) -> Option<NonNull<u8>> {
-    let request = Request { bytes: 0, align: 0, frame: Frame { stack, frame } };
+    let request = AllocRequest { bytes: 0, align: 0, frame: Frame { stack, frame } };
     let object = cache.zero_if_asked(slow::alloc_slow(cache.id, &request));
     if object.is_none() {
         // For callers in C, which can jump here so.

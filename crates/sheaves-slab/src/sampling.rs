@@ -38,7 +38,8 @@ use crate::space::mode;
 
 pub use crate::moves::tags::note_frees_by_layout;
 pub use crate::records::profile::{
-    RATE_BYTES, RATE_BYTES_MAX, RATE_BYTES_MIN, Request, close, defer, large, rate, resize, was_on,
+    AllocRequest, RATE_BYTES, RATE_BYTES_MAX, RATE_BYTES_MIN, close, defer, large, rate, resize,
+    was_on,
 };
 
 /// Takes samples of allocations from now on, on average one in `rate` bytes, from

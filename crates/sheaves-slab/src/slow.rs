@@ -17,7 +17,7 @@ use crate::checked::samples::{self, sample_if_tagged};
 use crate::moves::slot::{self, ATTEMPTS, take_sheaf};
 use crate::moves::tags::{self, Freed, TAG};
 use crate::moves::{flush, refill};
-use crate::records::profile::Request;
+use crate::records::profile::AllocRequest;
 use crate::returning::{shrink, surplus};
 use crate::space::cache_id::CacheId;
 use crate::space::chunk;
@@ -27,7 +27,7 @@ use crate::{deferred, hardened};
 /// Allocates an object when the fast path found none; 0 when memory is out.
 #[cold]
 #[inline(never)]
-pub(crate) fn alloc_slow(id: CacheId, request: &Request) -> usize {
+pub(crate) fn alloc_slow(id: CacheId, request: &AllocRequest) -> usize {
     let mut object = alloc(id, request);
     if object == 0 && shrink::release_before_failing() {
         object = alloc(id, request);
@@ -37,7 +37,7 @@ pub(crate) fn alloc_slow(id: CacheId, request: &Request) -> usize {
 }
 
 #[inline]
-fn alloc(id: CacheId, request: &Request) -> usize {
+fn alloc(id: CacheId, request: &AllocRequest) -> usize {
     match id.shape().mode {
         Mode::Plain => alloc_plain(id, request),
         Mode::Hardened => hardened::alloc(id, request),
@@ -46,7 +46,7 @@ fn alloc(id: CacheId, request: &Request) -> usize {
 }
 
 #[inline]
-fn alloc_plain(id: CacheId, request: &Request) -> usize {
+fn alloc_plain(id: CacheId, request: &AllocRequest) -> usize {
     if let Some(object) = pop_tagged(id, request) {
         return object;
     }
@@ -71,7 +71,7 @@ fn alloc_plain(id: CacheId, request: &Request) -> usize {
 /// Makes the allocation a sample if `pop` has left the last object of the current slot's main sheaf
 /// alone, perhaps because it is tagged.
 #[inline]
-fn pop_tagged(id: CacheId, request: &Request) -> Option<usize> {
+fn pop_tagged(id: CacheId, request: &AllocRequest) -> Option<usize> {
     let put_back = |cursor| {
         place(id, cursor, |other| !other.is_sheaf());
     };
@@ -178,7 +178,7 @@ fn retire(id: CacheId, cursor: Cursor) {
 }
 
 /// An object straight from the slabs, for a thread without a slot or without memory for a sheaf.
-fn take_one(id: CacheId, request: &Request) -> usize {
+fn take_one(id: CacheId, request: &AllocRequest) -> usize {
     let mut one = [0];
     if refill::refill(id, &mut one) == 1 {
         tags::tag(id.shape(), &mut one);

@@ -11,21 +11,21 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use crate::function::FnCell;
 use crate::{fork, futex, process};
 
-/// The value of [`Request::state`] when something is to be done.
+/// The value of [`ToolRequest::state`] when something is to be done.
 pub const REQUESTED: u32 = 1;
 
 /// A request, in memory that tools write to.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Request {
+pub struct ToolRequest {
     /// [`REQUESTED`], or another state: see `sheaves_control::layout`. A futex.
     pub state: AtomicU32,
     /// The process that it is for, by its own number in its own namespace.
     pub process: AtomicU32,
 }
 
-static NOTHING: Request = Request { state: AtomicU32::new(0), process: AtomicU32::new(0) };
-static REQUEST: AtomicPtr<Request> = AtomicPtr::new((&raw const NOTHING).cast_mut());
+static NOTHING: ToolRequest = ToolRequest { state: AtomicU32::new(0), process: AtomicU32::new(0) };
+static REQUEST: AtomicPtr<ToolRequest> = AtomicPtr::new((&raw const NOTHING).cast_mut());
 /// The number of this process; 0 where it is not known, as in a child of `_Fork`.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 static ANSWER: FnCell<fn()> = FnCell::new();
@@ -36,14 +36,14 @@ pub fn set_answer(answer: fn()) {
 }
 
 /// Sets where threads look; `None` for nowhere.
-pub fn watch(request: Option<&'static Request>) {
+pub fn watch(request: Option<&'static ToolRequest>) {
     let request = request.unwrap_or(&NOTHING);
     // Release pairs with the Acquire in `request`: the page is mapped. [Q2]
     REQUEST.store(core::ptr::from_ref(request).cast_mut(), Ordering::Release);
 }
 
 #[inline]
-fn request() -> &'static Request {
+fn request() -> &'static ToolRequest {
     // Acquire pairs with the Release in `watch`. [Q2]
     let request = REQUEST.load(Ordering::Acquire);
     // SAFETY: a static, or in the page, which is never unmapped.

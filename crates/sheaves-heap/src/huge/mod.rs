@@ -15,7 +15,7 @@ mod table;
 use sheaves_rcu::internal::{self, keeper};
 use sheaves_slab::internal::chunk;
 use sheaves_slab::internal::mode::is_hardened;
-use sheaves_slab::internal::sampling::{self, Request, large};
+use sheaves_slab::internal::sampling::{self, AllocRequest, large};
 use sheaves_sys::lock::Held;
 use sheaves_sys::membarrier::Reach;
 use sheaves_sys::{clock, map, probe};
@@ -28,7 +28,7 @@ use table::{Entry, KEPT, Table};
 /// A block (0 when memory is out), and whether it reads as zeros.
 // Otherwise its caller would save registers for it where the block is of a class.
 #[inline(never)]
-pub(crate) fn alloc(size: usize, align: usize, request: &Request) -> (usize, bool) {
+pub(crate) fn alloc(size: usize, align: usize, request: &AllocRequest) -> (usize, bool) {
     let block = alloc_unlimited(size, align);
     if block.0 != 0 {
         probe::large_alloc(block.0, size);
@@ -73,7 +73,7 @@ fn map_after_return(bytes: usize, align: usize) -> Option<usize> {
 }
 
 /// A block that has room to grow in an idle range, if there is one; else 0.
-pub(crate) fn alloc_to_grow(size: usize, request: &Request) -> usize {
+pub(crate) fn alloc_to_grow(size: usize, request: &AllocRequest) -> usize {
     let bytes = size.next_multiple_of(map::page_bytes());
     let Some(address) = alloc_idle(|idle| idle.take_of_largest(bytes)) else { return 0 };
     probe::large_alloc(address, size);
@@ -241,7 +241,7 @@ fn unmap_or_keep(mut range: Entry) {
 /// A block grows into the idle range after it, shrinks by what becomes an idle range, or has its
 /// pages moved by the kernel. If an idle range elsewhere is large enough, the result is 0: a copy
 /// costs less than the page faults of new pages.
-pub(crate) fn resize(address: usize, size: usize, request: &Request) -> usize {
+pub(crate) fn resize(address: usize, size: usize, request: &AllocRequest) -> usize {
     let page = map::page_bytes();
     let Some(bytes) = size.checked_next_multiple_of(page) else { return 0 };
     // Held over the system call: otherwise another thread could get the old address from the kernel
@@ -281,7 +281,7 @@ fn resize_hardened(
     mut table: Held<'_, Table>,
     index: usize,
     bytes: usize,
-    request: &Request,
+    request: &AllocRequest,
 ) -> usize {
     let old = *table.entry(index);
     if bytes < old.bytes / 2 {

@@ -11,12 +11,12 @@ use sheaves_sys::report;
 
 use crate::checked::quarantine;
 use crate::moves::flush;
-use crate::records::profile::{self, Request};
+use crate::records::profile::{self, AllocRequest};
 use crate::space::cache_id::CacheId;
 use crate::space::mode;
 use crate::space::slab::{DEBUG_OBJECTS_MAX, Slab};
 
-pub(crate) fn alloc(id: CacheId, request: &Request) -> usize {
+pub(crate) fn alloc(id: CacheId, request: &AllocRequest) -> usize {
     let object = quarantine::refill_one(id);
     if object != 0 && mode::is_debug() {
         profile::open(id, object, request);

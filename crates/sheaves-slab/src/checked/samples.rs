@@ -6,7 +6,7 @@ use crate::checked::quarantine;
 use crate::moves::slot::take_sheaf;
 use crate::moves::tags::TAG;
 use crate::moves::{earlier, refill, tags};
-use crate::records::profile::{self, Request};
+use crate::records::profile::{self, AllocRequest};
 use crate::records::trap;
 use crate::space::cache_id::CacheId;
 use crate::space::granule::Granule;
@@ -14,7 +14,7 @@ use crate::space::slab;
 
 /// The object that is allocated for an entry.
 #[inline]
-pub(crate) fn sample_if_tagged(id: CacheId, entry: usize, request: &Request) -> usize {
+pub(crate) fn sample_if_tagged(id: CacheId, entry: usize, request: &AllocRequest) -> usize {
     if entry & TAG == 0 { entry } else { sample(id, entry & !TAG, request) }
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn sample_if_tagged(id: CacheId, entry: usize, request: &Request) -> 
 pub(crate) fn pop_tagged(
     id: CacheId,
     word: Word,
-    request: &Request,
+    request: &AllocRequest,
     put_back: impl Fn(Cursor),
 ) -> Option<usize> {
     if profile::is_used() { pop_tagged_slow(id, word, request, put_back) } else { None }
@@ -35,7 +35,7 @@ pub(crate) fn pop_tagged(
 fn pop_tagged_slow(
     id: CacheId,
     word: Word,
-    request: &Request,
+    request: &AllocRequest,
     put_back: impl Fn(Cursor),
 ) -> Option<usize> {
     let cursor = take_sheaf(word, |cursor| !cursor.is_empty())?;
@@ -54,7 +54,7 @@ fn pop_tagged_slow(
 /// perhaps a guarded one. Returns the object that is allocated: this one, one of a watched slab in
 /// its place, or a guarded block.
 #[cold]
-fn sample(id: CacheId, object: usize, request: &Request) -> usize {
+fn sample(id: CacheId, object: usize, request: &AllocRequest) -> usize {
     let has_size = request.bytes != 0 && !tags::has_unnoted_frees(id);
     let bytes = if has_size { request.bytes } else { id.shape().size };
     if let Some(guarded) = trap::alloc(id, object, bytes, request) {

@@ -15,8 +15,8 @@ fn live(kind: Kind) -> (u64, u64, u64) {
     sums
 }
 
-const fn request(bytes: usize) -> Request {
-    Request { bytes, align: 0, frame: Frame::NONE }
+const fn request(bytes: usize) -> AllocRequest {
+    AllocRequest { bytes, align: 0, frame: Frame::NONE }
 }
 
 #[test]

@@ -6,12 +6,12 @@ use sheaves_percpu::internal::{Observer, observe_objects};
 use sheaves_sys::stack::Frame;
 
 use super::sites::{Kind, Source};
-use super::{PROFILE, Profile, Record, Request, chance, close, open_records, rate};
+use super::{AllocRequest, PROFILE, Profile, Record, chance, close, open_records, rate};
 use crate::parts::shape::Name;
 
 /// A large block was allocated.
 #[inline]
-pub fn note_alloc(address: usize, request: &Request) {
+pub fn note_alloc(address: usize, request: &AllocRequest) {
     if rate() != 0 {
         open(&mut PROFILE.lock(), Kind::Large, address, 0, request);
     }
@@ -20,7 +20,7 @@ pub fn note_alloc(address: usize, request: &Request) {
 /// A block of `old` bytes was resized, and perhaps moved. A longer one can become a sample by the
 /// bytes that were added; a shorter one stays one if it still has the byte that made it one. Called
 /// before another thread can get the old address.
-pub fn note_resize(address: usize, new_address: usize, old: usize, request: &Request) {
+pub fn note_resize(address: usize, new_address: usize, old: usize, request: &AllocRequest) {
     if rate() == 0 && open_records() == 0 {
         return;
     }
@@ -41,7 +41,7 @@ pub fn note_resize(address: usize, new_address: usize, old: usize, request: &Req
 
 /// Makes a block a sample if one of its bytes from `start` on is one.
 #[cold]
-fn open(profile: &mut Profile, kind: Kind, address: usize, start: usize, request: &Request) {
+fn open(profile: &mut Profile, kind: Kind, address: usize, start: usize, request: &AllocRequest) {
     let point = start as f64 + chance::skip_bytes(profile.head.rate);
     if point < request.bytes as f64 {
         let name = Name::new(if kind == Kind::Large { "large" } else { "percpu" });
@@ -61,7 +61,7 @@ pub(crate) fn observe_percpu() {
 extern "C" fn note_percpu_alloc(address: usize, bytes: usize, stack: usize, frame: usize) {
     if rate() != 0 {
         let bytes = bytes * slots_used().max(1);
-        let request = Request { bytes, align: 0, frame: Frame { stack, frame } };
+        let request = AllocRequest { bytes, align: 0, frame: Frame { stack, frame } };
         open(&mut PROFILE.lock(), Kind::PerCpu, address, 0, &request);
     }
 }

@@ -48,7 +48,7 @@ static DEFERRED: AtomicUsize = AtomicUsize::new(0);
 
 /// What is known of an allocation where it can become a sample.
 #[derive(Debug, Clone, Copy)]
-pub struct Request {
+pub struct AllocRequest {
     /// The bytes that were requested; 0 for those of an object.
     pub bytes: usize,
     /// The alignment that was requested; 0 for that of an object.
@@ -57,9 +57,9 @@ pub struct Request {
     pub frame: Frame,
 }
 
-impl Request {
+impl AllocRequest {
     /// Nothing is known.
-    pub const NONE: Request = Request { bytes: 0, align: 0, frame: Frame::NONE };
+    pub const NONE: AllocRequest = AllocRequest { bytes: 0, align: 0, frame: Frame::NONE };
 }
 
 /// A sample that is allocated or deferred.
@@ -208,13 +208,13 @@ pub(crate) fn start_option() {
 }
 
 /// Notes a sample: an object of a cache that was just allocated.
-pub(crate) fn open(id: CacheId, object: usize, request: &Request) {
+pub(crate) fn open(id: CacheId, object: usize, request: &AllocRequest) {
     let shape = id.shape();
     let bytes = if request.bytes == 0 { shape.size } else { request.bytes };
     let is_class = usize::from(id.number()) <= CLASSES_MAX;
     let kind = if is_class { Kind::Malloc } else { Kind::Cache };
     let source = Source { kind, cache: id.number(), is_deferral: false, name: shape.name };
-    PROFILE.lock().open(source, object, shape.stride, 0, &Request { bytes, ..*request });
+    PROFILE.lock().open(source, object, shape.stride, 0, &AllocRequest { bytes, ..*request });
 }
 
 /// Notes that an object or a large block is freed, before another thread can get its address. True
@@ -263,7 +263,7 @@ impl Profile {
         address: usize,
         stride: usize,
         point: usize,
-        request: &Request,
+        request: &AllocRequest,
     ) {
         // A record of an earlier allocation at this address: the free was not noted.
         self.close(address);

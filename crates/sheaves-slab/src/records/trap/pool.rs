@@ -12,7 +12,7 @@ use super::layout::{
 use super::table::{self, change, field, geometry, set_field};
 use super::{report, table::contains};
 use crate::parts::shape::Shape;
-use crate::records::profile::{self, Request, chance};
+use crate::records::profile::{self, AllocRequest, chance};
 use crate::space::cache_id::{CLASSES_MAX, CacheId};
 use crate::space::{chunk, mode};
 
@@ -77,7 +77,12 @@ pub(crate) fn is_live() -> bool {
 
 /// A guarded block of `bytes` instead of an object of a cache, which the caller owns. `None`, with
 /// nothing changed, for most samples, and where it cannot be.
-pub(crate) fn alloc(id: CacheId, object: usize, bytes: usize, request: &Request) -> Option<usize> {
+pub(crate) fn alloc(
+    id: CacheId,
+    object: usize,
+    bytes: usize,
+    request: &AllocRequest,
+) -> Option<usize> {
     let (one_in, shape) = (one_in(), id.shape());
     // While there is no profile, tags are rarer by this factor instead.
     let is_chosen = one_in == 1
