@@ -1,7 +1,7 @@
 //! What a process answers.
 
 use sheaves_heap::report::{self, Flush, Format};
-use sheaves_heap::{guard, mode, profile};
+use sheaves_heap::{checking, guard, profile};
 use sheaves_rcu::Cookie;
 use sheaves_sys::errno::{EINVAL, ENOMEM, EOPNOTSUPP};
 
@@ -44,7 +44,7 @@ fn start_guard(one_in: u64) -> i32 {
     match one_in {
         0 => EINVAL,
         _ if one_in > guard::ONE_IN_MAX as u64 => EINVAL,
-        _ if mode::is_hardened() => EOPNOTSUPP,
+        _ if checking::is_hardened() => EOPNOTSUPP,
         _ if guard::on(one_in as usize) => 0,
         _ => ENOMEM,
     }

@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use sheaves_heap::profile;
 use sheaves_heap::report::{self, Format};
-use sheaves_heap::{check_freed, leaks, mode};
+use sheaves_heap::{check_freed, checking, leaks};
 use sheaves_slab::internal::sampling;
 use sheaves_slab::stats;
 use sheaves_sys::{object, options, process, sandbox};
@@ -44,13 +44,13 @@ pub(crate) fn start() {
 }
 
 extern "C" fn end() {
-    if mode::is_hardened() {
+    if checking::is_hardened() {
         check_freed();
     }
     // Relaxed, here and below: constant since `start`.
     let (is_asked, stderr) = (IS_ASKED.load(Ordering::Relaxed), STDERR.load(Ordering::Relaxed));
     // No system call where nothing is asked, and none in a sandbox.
-    if !(is_asked || mode::is_debug()) || sandbox::is_entered() {
+    if !(is_asked || checking::is_debug()) || sandbox::is_entered() {
         return;
     }
     if PROCESS.load(Ordering::Relaxed) != process::id() || stats::all().next().is_none() {
@@ -59,7 +59,7 @@ extern "C" fn end() {
     if let Some(path) = options::PROF_FILE.path().filter(|_| is_asked && sampling::was_on()) {
         profile::dump_to_file(path);
     }
-    if mode::is_debug() {
+    if checking::is_debug() {
         leaks::report_to(stderr);
     }
     if is_asked {

@@ -4,7 +4,7 @@ use sheaves_slab::internal::by_id;
 use sheaves_slab::internal::granule::Granule;
 use sheaves_slab::internal::sampling::AllocRequest;
 use sheaves_slab::internal::trap;
-use sheaves_slab::internal::{CacheId, mode, slab};
+use sheaves_slab::internal::{CacheId, checking, slab};
 use sheaves_sys::stack::Frame;
 use sheaves_sys::{map, report};
 
@@ -30,8 +30,8 @@ pub(crate) fn alloc(size: usize, align: usize, request: &AllocRequest) -> (usize
         return (0, false);
     }
     let object = by_id::alloc(CacheId::of_class(class), request);
-    if mode::is_hardened() {
-        return (object, !mode::is_debug());
+    if checking::is_hardened() {
+        return (object, !checking::is_debug());
     }
     if !classes::is_alone(class) {
         return (object, false);
@@ -63,7 +63,7 @@ pub(crate) fn is_in_use(address: usize) -> bool {
 
 /// True in a hardened process when an address is in an object that was freed.
 pub(crate) fn is_freed(address: usize) -> bool {
-    mode::is_hardened() && by_id::is_freed(address)
+    checking::is_hardened() && by_id::is_freed(address)
 }
 
 /// Frees a block.

@@ -19,7 +19,7 @@ use core::sync::atomic::{AtomicU16, Ordering};
 use sheaves_percpu::internal::{TABLE, Word};
 use sheaves_slab::internal::shape::{CANARY_BYTES, stride_for};
 use sheaves_slab::internal::window::GRANULE_BYTES;
-use sheaves_slab::internal::{CacheId, mode};
+use sheaves_slab::internal::{CacheId, checking};
 
 /// The largest size that a class of the fast path serves, in bytes.
 pub const SMALL_BYTES_MAX: usize = 32 << 10;
@@ -55,7 +55,7 @@ pub(crate) const EMPTY_BLOCKS: usize = CLASSES;
 
 /// Enables the fast path. The engine has started and the words of all classes are prepared.
 pub(crate) fn open_fast_path() {
-    let bytes_max = SMALL_BYTES_MAX - if mode::is_hardened() { QUANTUM_BYTES } else { 0 };
+    let bytes_max = SMALL_BYTES_MAX - if checking::is_hardened() { QUANTUM_BYTES } else { 0 };
     // Release pairs with the Acquire loads of the limit, here and in the bodies of the C functions:
     // a thread that finds it raised finds the access and the table, too.
     TABLE.fast_bytes_end.store(bytes_max + 1, Ordering::Release);
@@ -76,13 +76,13 @@ pub(crate) fn harden() {
 
 /// Bytes that the user of an object of a class may use.
 pub(crate) fn usable_bytes(class: usize) -> usize {
-    let canary_bytes = if mode::is_hardened() { CANARY_BYTES } else { 0 };
+    let canary_bytes = if checking::is_hardened() { CANARY_BYTES } else { 0 };
     SIZES.get(class).map_or(0, |size| *size as usize - canary_bytes)
 }
 
 /// True when a request gets a block of the class [`EMPTY_BLOCKS`].
 pub(crate) fn is_zero_sized(size: usize, align: usize) -> bool {
-    size == 0 && align <= QUANTUM_BYTES && mode::is_hardened()
+    size == 0 && align <= QUANTUM_BYTES && checking::is_hardened()
 }
 
 /// The class for a request of any size and alignment; `None` for a mapping of its own.
@@ -92,7 +92,11 @@ pub(crate) fn of_request(size: usize, align: usize) -> Option<usize> {
     }
     // As in `harden`: the same request has the same class, whichever path serves it.
     let size = size
-        + if mode::is_hardened() { size.wrapping_neg() % QUANTUM_BYTES + QUANTUM_BYTES } else { 0 };
+        + if checking::is_hardened() {
+            size.wrapping_neg() % QUANTUM_BYTES + QUANTUM_BYTES
+        } else {
+            0
+        };
     let is_fit = |class: &usize| bytes_of_class(*class) >= size && is_aligned(*class, align);
     of_layout(size, align).or_else(|| (MIDDLE..CLASSES).find(is_fit))
 }

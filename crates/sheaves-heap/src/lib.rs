@@ -32,5 +32,5 @@ pub use realloc::aligned_alloc_from;
 pub use realloc::{aligned_alloc, calloc, realloc, usable_size};
 pub use sandbox::before_sandbox;
 pub use sheaves_slab::internal::by_id::check_freed;
-pub use sheaves_slab::internal::{leaks, mode};
+pub use sheaves_slab::internal::{checking, leaks};
 pub use trim::{on_near_limit, release_to, set_limit, trim};

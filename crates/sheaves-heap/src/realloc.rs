@@ -3,7 +3,7 @@
 use core::ptr::{copy_nonoverlapping, null_mut, with_exposed_provenance_mut};
 
 use sheaves_slab::internal::by_id;
-use sheaves_slab::internal::mode::{is_debug, is_hardened};
+use sheaves_slab::internal::checking::{is_debug, is_hardened};
 use sheaves_slab::internal::sampling::{self, AllocRequest};
 use sheaves_slab::internal::{CacheId, chunk, granule};
 use sheaves_sys::stack::Frame;

@@ -3,7 +3,7 @@
 use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use sheaves_slab::internal::{by_id, mode};
+use sheaves_slab::internal::{by_id, checking};
 use sheaves_slab::raw::CacheError;
 use sheaves_sys::{announce_when_loaded, fork, lock::Lock, report::Line};
 
@@ -30,7 +30,7 @@ fn start_slow() -> bool {
         return false;
     }
     huge::register();
-    if mode::is_hardened() {
+    if checking::is_hardened() {
         classes::harden();
     }
     // Release pairs with the Acquire in `start`.

@@ -17,7 +17,7 @@ use sheaves_heap::{
     usable_size,
 };
 use sheaves_rcu::defer;
-use sheaves_slab::internal::{FINDINGS, mode};
+use sheaves_slab::internal::{FINDINGS, checking};
 use sheaves_sys::topology::Affinity;
 
 /// How many errors were found, if they are counted.
@@ -227,7 +227,7 @@ fn harden() {
     sheaves_sys::options::HARDEN.set(1);
     // SAFETY: from this heap.
     unsafe { free(malloc(1)) };
-    assert!(mode::is_hardened());
+    assert!(checking::is_hardened());
 }
 
 #[test]

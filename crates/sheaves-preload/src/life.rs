@@ -6,7 +6,7 @@ use core::ffi::CStr;
 use core::fmt;
 use core::hint::black_box;
 
-use sheaves_heap::{mode, report};
+use sheaves_heap::{checking, report};
 use sheaves_sys::{object, options, process};
 
 /// By this name other copies of the library in the process find this one, see
@@ -17,8 +17,8 @@ pub(crate) static sheaves_preload_copy: &u8 = &object::COPY;
 
 /// Runs before `main`, in one thread.
 fn load() {
-    mode::start();
-    if mode::is_hardened() {
+    checking::start();
+    if checking::is_hardened() {
         crate::cxx::check_sizes();
     }
     if options::STATS.word() == "start" {

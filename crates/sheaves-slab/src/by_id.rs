@@ -18,7 +18,7 @@ use crate::returning::surplus;
 use crate::space::cache_id::{CLASSES_MAX, CacheId};
 use crate::space::granule::{self, Granule};
 use crate::space::window::GRANULE_BYTES;
-use crate::space::{mode, slab};
+use crate::space::{checking, slab};
 use crate::{fork, sink, slow};
 
 /// Before a shape is computed, which depends on the mode of the process.
@@ -50,7 +50,7 @@ pub fn create_class(
 ) -> Result<CacheId, CacheError> {
     start()?;
     // In a hardened process the size of a class includes the canary.
-    let usable = size - if mode::is_hardened() { CANARY_BYTES } else { 0 };
+    let usable = size - if checking::is_hardened() { CANARY_BYTES } else { 0 };
     let layout = Layout::from_size_align(usable, align).map_err(|_| CacheError::Layout)?;
     let shape = match size {
         GRANULE_BYTES.. => Shape::alone(usable),

@@ -67,6 +67,6 @@ pub mod internal {
     pub use crate::records::object_bytes::FINDINGS;
     pub use crate::records::{by_address, last_frees, leaks, trap};
     pub use crate::space::cache_id::{CLASSES_MAX, CacheId};
-    pub use crate::space::{chunk, granule, limit, mode, slab, window};
+    pub use crate::space::{checking, chunk, granule, limit, slab, window};
     pub use crate::{by_id, sampling};
 }

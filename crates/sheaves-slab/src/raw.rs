@@ -18,8 +18,8 @@ use crate::parts::shape::{Constructor, Shape};
 use crate::records::profile::AllocRequest;
 use crate::returning::shrink;
 use crate::space::cache_id::{CACHES_MAX, CacheId, NAMED_FIRST};
+use crate::space::checking::{self, Checking};
 use crate::space::chunk;
-use crate::space::mode::{self, Mode};
 use crate::stats::{self, CacheStats};
 use crate::{bulk, deferred, slow};
 
@@ -127,8 +127,8 @@ impl Cache {
     ) -> Result<Cache, CacheError> {
         let Options { zero, typesafe_by_rcu: typesafe, debug } = options;
         start()?;
-        let mode = if debug { Mode::Debug } else { mode::of_process() };
-        let shape = Shape::named(layout, mode).ok_or(CacheError::Layout)?;
+        let checking = if debug { Checking::Debug } else { checking::of_process() };
+        let shape = Shape::named(layout, checking).ok_or(CacheError::Layout)?;
         let shape = Shape { constructor, typesafe, ..shape };
         let id = create(name, shape, NAMED_FIRST..CACHES_MAX)?;
         if typesafe {

@@ -34,7 +34,7 @@ use crate::records::profile::{self, Kind, Listed, chance};
 use crate::records::trap;
 use crate::returning::tick;
 use crate::space::cache_id::{CLASSES_MAX, CacheId};
-use crate::space::mode;
+use crate::space::checking;
 
 pub use crate::moves::tags::note_frees_by_layout;
 pub use crate::records::profile::{
@@ -50,7 +50,7 @@ pub use crate::records::profile::{
 ///
 /// In debug mode each allocation is a sample already, and stays one.
 pub fn start(rate: usize) -> bool {
-    if mode::is_debug() {
+    if checking::is_debug() {
         return true;
     }
     let is_started = profile::begin(rate);
@@ -64,7 +64,7 @@ pub fn start(rate: usize) -> bool {
 
 /// Takes no new samples. Those that there are stay in dumps, until they are freed.
 pub fn stop() {
-    if mode::is_debug() {
+    if checking::is_debug() {
         return;
     }
     profile::end();

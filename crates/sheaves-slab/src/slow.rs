@@ -20,8 +20,8 @@ use crate::moves::{flush, refill};
 use crate::records::profile::AllocRequest;
 use crate::returning::{shrink, surplus};
 use crate::space::cache_id::CacheId;
+use crate::space::checking::Checking;
 use crate::space::chunk;
-use crate::space::mode::Mode;
 use crate::{deferred, hardened};
 
 /// Allocates an object when the fast path found none; 0 when memory is out.
@@ -38,10 +38,10 @@ pub(crate) fn alloc_slow(id: CacheId, request: &AllocRequest) -> usize {
 
 #[inline]
 fn alloc(id: CacheId, request: &AllocRequest) -> usize {
-    match id.shape().mode {
-        Mode::Plain => alloc_plain(id, request),
-        Mode::Hardened => hardened::alloc(id, request),
-        Mode::Debug => debug::alloc(id, request),
+    match id.shape().checking {
+        Checking::Plain => alloc_plain(id, request),
+        Checking::Hardened => hardened::alloc(id, request),
+        Checking::Debug => debug::alloc(id, request),
     }
 }
 
@@ -82,13 +82,13 @@ fn pop_tagged(id: CacheId, request: &AllocRequest) -> Option<usize> {
 #[cold]
 #[inline(never)]
 pub(crate) fn free_slow(id: CacheId, object: usize) {
-    match id.shape().mode {
-        Mode::Plain => match tags::freed(id, object) {
+    match id.shape().checking {
+        Checking::Plain => match tags::freed(id, object) {
             Freed::Entry(entry) => push(id, entry),
             Freed::ToSlab => flush::flush(id, &mut [object]),
         },
-        Mode::Hardened => hardened::free(id, object),
-        Mode::Debug => debug::free(id, object),
+        Checking::Hardened => hardened::free(id, object),
+        Checking::Debug => debug::free(id, object),
     }
     surplus::after_free();
 }
@@ -97,10 +97,10 @@ pub(crate) fn free_slow(id: CacheId, object: usize) {
 #[cold]
 #[inline(never)]
 pub(crate) fn free_rcu_slow(id: CacheId, object: usize) {
-    match id.shape().mode {
-        Mode::Plain => deferred::push(id, object),
-        Mode::Debug if !debug::defer(id, object) => {}
-        Mode::Hardened | Mode::Debug => deferred::push_open(id, object),
+    match id.shape().checking {
+        Checking::Plain => deferred::push(id, object),
+        Checking::Debug if !debug::defer(id, object) => {}
+        Checking::Hardened | Checking::Debug => deferred::push_open(id, object),
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::thread;
 
 use sheaves_slab::internal::by_id::check_freed;
-use sheaves_slab::internal::{FINDINGS, mode};
+use sheaves_slab::internal::{FINDINGS, checking};
 use sheaves_slab::raw::{Cache, Options};
 
 /// How many errors were found, if they are counted.
@@ -40,7 +40,7 @@ fn alone() -> MutexGuard<'static, ()> {
     let guard = LOCK.lock().unwrap();
     sheaves_sys::options::HARDEN.set(1);
     let _first = cache("first", 8);
-    assert!(mode::is_hardened());
+    assert!(checking::is_hardened());
     FINDINGS.store(1, Ordering::Relaxed);
     guard
 }

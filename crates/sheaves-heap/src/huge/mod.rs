@@ -13,8 +13,8 @@ mod idle;
 mod table;
 
 use sheaves_rcu::internal::{self, keeper};
+use sheaves_slab::internal::checking::is_hardened;
 use sheaves_slab::internal::chunk;
-use sheaves_slab::internal::mode::is_hardened;
 use sheaves_slab::internal::sampling::{self, AllocRequest, large};
 use sheaves_sys::lock::Held;
 use sheaves_sys::membarrier::Reach;

@@ -13,12 +13,12 @@ use crate::checked::quarantine;
 use crate::moves::flush;
 use crate::records::profile::{self, AllocRequest};
 use crate::space::cache_id::CacheId;
-use crate::space::mode;
+use crate::space::checking;
 use crate::space::slab::{DEBUG_OBJECTS_MAX, Slab};
 
 pub(crate) fn alloc(id: CacheId, request: &AllocRequest) -> usize {
     let object = quarantine::refill_one(id);
-    if object != 0 && mode::is_debug() {
+    if object != 0 && checking::is_debug() {
         profile::open(id, object, request);
     }
     object
@@ -70,7 +70,7 @@ fn report_deferred(id: CacheId, object: usize, what: &str) {
 }
 
 fn close_record(object: usize) {
-    if mode::is_debug() {
+    if checking::is_debug() {
         profile::close(object);
     }
 }

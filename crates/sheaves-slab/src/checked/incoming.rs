@@ -7,7 +7,7 @@ use sheaves_sys::membarrier::Reach;
 use crate::checked::{debug, quarantine};
 use crate::moves::{flush, slot};
 use crate::space::cache_id::CacheId;
-use crate::space::mode::Mode;
+use crate::space::checking::Checking;
 
 /// Flushes the sheaves of any cache in the slots that the caller may reach. False if one of the
 /// others has objects.
@@ -23,8 +23,8 @@ pub(crate) fn flush_slots(id: CacheId, reach: Reach) -> bool {
 /// Flushes a sheaf that a drain has taken out of one of [`CacheId::words`], in the caller's read
 /// section.
 pub(crate) fn drained(id: CacheId, word: Word, cursor: Cursor) {
-    match id.shape().mode {
-        Mode::Plain => flush::flush_sheaf(id, slot::untag(id, cursor)),
+    match id.shape().checking {
+        Checking::Plain => flush::flush_sheaf(id, slot::untag(id, cursor)),
         _ if word == id.hardened_words()[0] => quarantine::admit_sheaf(id, cursor),
         _ => quarantine::put_back(id, cursor),
     }
@@ -32,11 +32,11 @@ pub(crate) fn drained(id: CacheId, word: Word, cursor: Cursor) {
 
 /// Takes back the objects of a sheaf that the caller owns, whose grace period is over.
 pub(crate) fn reclaimed(id: CacheId, cursor: Cursor) {
-    match id.shape().mode {
-        Mode::Plain => return flush::put_away(id, cursor),
-        Mode::Hardened => {}
+    match id.shape().checking {
+        Checking::Plain => return flush::put_away(id, cursor),
+        Checking::Hardened => {}
         // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
-        Mode::Debug => debug::end_deferral(id, unsafe { cursor.objects() }),
+        Checking::Debug => debug::end_deferral(id, unsafe { cursor.objects() }),
     }
     quarantine::admit_sheaf(id, cursor);
     quarantine::flush_surplus(id);
@@ -44,10 +44,10 @@ pub(crate) fn reclaimed(id: CacheId, cursor: Cursor) {
 
 /// [`reclaimed`] for an object without a sheaf.
 pub(crate) fn reclaimed_one(id: CacheId, object: usize) {
-    match id.shape().mode {
-        Mode::Plain => return flush::flush(id, &mut [object]),
-        Mode::Hardened => {}
-        Mode::Debug => debug::end_deferral(id, &[object]),
+    match id.shape().checking {
+        Checking::Plain => return flush::flush(id, &mut [object]),
+        Checking::Hardened => {}
+        Checking::Debug => debug::end_deferral(id, &[object]),
     }
     quarantine::free(id, object);
 }

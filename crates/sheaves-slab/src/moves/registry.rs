@@ -15,7 +15,7 @@ use crate::records::{object_bytes, profile, trap};
 use crate::space::cache_id::{CacheId, NAMED_FIRST, NAMED_FIRST_HARDENED};
 use crate::space::chunk::{self, HugePages};
 use crate::space::hint::Hint;
-use crate::space::{limit, mode, window};
+use crate::space::{checking, limit, window};
 
 /// State under the registry lock.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ pub(crate) fn create(shape: Shape, mut numbers: Range<usize>) -> Result<CacheId,
     if !registry.start() {
         return Err(CacheError::OutOfMemory);
     }
-    if mode::is_hardened() && numbers.start == NAMED_FIRST {
+    if checking::is_hardened() && numbers.start == NAMED_FIRST {
         numbers.start = NAMED_FIRST_HARDENED;
     }
     let number = numbers
@@ -89,7 +89,7 @@ impl Registry {
     /// Starts the window, once. False when address space is out; may be tried again.
     fn start(&mut self) -> bool {
         if !self.started && try_start() && window::start() {
-            mode::start();
+            checking::start();
             object_bytes::start();
             self.started = true;
             chunk::CHUNKS.lock().huge_pages = match options::HUGE_PAGES.word() {

@@ -5,8 +5,8 @@ use core::ptr::NonNull;
 
 use sheaves_percpu::internal::Sheaf;
 
+use crate::space::checking::{self, Checking};
 use crate::space::granule::Granule;
-use crate::space::mode::{self, Mode};
 use crate::space::slab;
 use crate::space::window::GRANULE_BYTES;
 
@@ -78,7 +78,7 @@ pub(crate) struct Shape {
     /// The most objects of a sheaf.
     pub(crate) sheaf_objects: usize,
     pub(crate) constructor: Option<Constructor>,
-    pub(crate) mode: Mode,
+    pub(crate) checking: Checking,
     /// Objects can be neither read nor written: blocks of size 0.
     pub(crate) unreadable: bool,
     /// Empty slabs are kept for one grace period.
@@ -97,30 +97,34 @@ impl Shape {
         slab_objects: 0,
         sheaf_objects: 0,
         constructor: None,
-        mode: Mode::Plain,
+        checking: Checking::Plain,
         unreadable: false,
         typesafe: false,
         name: Name { bytes: [0; NAME_BYTES], count: 0 },
     };
 
-    /// The shape for objects of a layout, of a cache in the mode of the process, without a name;
+    /// The shape for objects of a layout, of a cache checked as the process is, without a name;
     /// `None` when out of range.
     pub(crate) fn new(layout: Layout) -> Option<Shape> {
-        Shape::with_zone(layout, mode::of_process(), 0)
+        Shape::with_zone(layout, checking::of_process(), 0)
     }
 
     /// [`Shape::new`] for a named cache in any mode: objects of debug caches are further apart.
     /// Blocks of malloc have red zones of their own.
-    pub(crate) fn named(layout: Layout, mode: Mode) -> Option<Shape> {
-        Shape::with_zone(layout, mode, if mode == Mode::Debug { DEBUG_ZONE_BYTES } else { 0 })
+    pub(crate) fn named(layout: Layout, checking: Checking) -> Option<Shape> {
+        Shape::with_zone(
+            layout,
+            checking,
+            if checking == Checking::Debug { DEBUG_ZONE_BYTES } else { 0 },
+        )
     }
 
-    fn with_zone(layout: Layout, mode: Mode, zone_bytes: usize) -> Option<Shape> {
+    fn with_zone(layout: Layout, checking: Checking, zone_bytes: usize) -> Option<Shape> {
         let (size, align) = (layout.size(), layout.align());
         if size == 0 || size > OBJECT_BYTES_MAX || align > GRANULE_BYTES {
             return None;
         }
-        let room = zone_bytes + canary_bytes(mode);
+        let room = zone_bytes + canary_bytes(checking);
         let stride = stride_for(size + room, align).or_else(|| stride_for(size, align))?;
         let granules = match stride {
             0..=1088 => 1,
@@ -129,14 +133,14 @@ impl Shape {
             _ => 8,
         };
         let slab_objects = (granules * GRANULE_BYTES / stride).min(slab::OBJECTS_MAX);
-        Some(Shape::of_slab(size, stride, granules, slab_objects, mode))
+        Some(Shape::of_slab(size, stride, granules, slab_objects, checking))
     }
 
     /// The shape for objects that are alone in their slabs, from 64 KiB to 1 MiB.
     pub(crate) fn alone(size: usize) -> Shape {
-        let mode = mode::of_process();
-        let stride = (size + canary_bytes(mode)).next_multiple_of(GRANULE_BYTES);
-        Shape::of_slab(size, stride, stride / GRANULE_BYTES, 1, mode)
+        let checking = checking::of_process();
+        let stride = (size + canary_bytes(checking)).next_multiple_of(GRANULE_BYTES);
+        Shape::of_slab(size, stride, stride / GRANULE_BYTES, 1, checking)
     }
 
     fn of_slab(
@@ -144,24 +148,24 @@ impl Shape {
         stride: usize,
         granules: usize,
         slab_objects: usize,
-        mode: Mode,
+        checking: Checking,
     ) -> Shape {
-        let (holds_bytes, objects_max) = match mode {
-            Mode::Plain if slab_objects == 1 => (SHEAF_HOLDS_BYTES_ALONE, 1),
-            Mode::Plain => (SHEAF_HOLDS_BYTES, slab::OBJECTS_MAX),
-            Mode::Hardened => (SHEAF_HOLDS_BYTES_HARDENED, slab::HARDENED_OBJECTS_MAX),
-            Mode::Debug => (SHEAF_HOLDS_BYTES_HARDENED, slab::DEBUG_OBJECTS_MAX),
+        let (holds_bytes, objects_max) = match checking {
+            Checking::Plain if slab_objects == 1 => (SHEAF_HOLDS_BYTES_ALONE, 1),
+            Checking::Plain => (SHEAF_HOLDS_BYTES, slab::OBJECTS_MAX),
+            Checking::Hardened => (SHEAF_HOLDS_BYTES_HARDENED, slab::HARDENED_OBJECTS_MAX),
+            Checking::Debug => (SHEAF_HOLDS_BYTES_HARDENED, slab::DEBUG_OBJECTS_MAX),
         };
         let sheaf_objects = (holds_bytes / stride).clamp(1, Sheaf::OBJECTS_MAX);
         let reciprocal = u64::MAX / stride as u64 + 1;
         let slab_objects = slab_objects.min(objects_max);
         let none = Shape::NONE;
-        Shape { size, stride, reciprocal, granules, slab_objects, sheaf_objects, mode, ..none }
+        Shape { size, stride, reciprocal, granules, slab_objects, sheaf_objects, checking, ..none }
     }
 
     /// False where every call takes a slow path of its own, and frees wait in a quarantine.
     pub(crate) fn is_plain(&self) -> bool {
-        self.mode == Mode::Plain
+        self.checking == Checking::Plain
     }
 
     /// True where an object ends in a canary, see `records::object_bytes`.
@@ -177,7 +181,7 @@ impl Shape {
     /// False where free objects have contents: those of a constructor, the poison of a debug cache,
     /// or what late readers of a type-stable cache still read.
     pub(crate) fn may_discard(&self) -> bool {
-        self.may_clear() && self.mode != Mode::Debug
+        self.may_clear() && self.checking != Checking::Debug
     }
 
     /// True when each object is alone in its slab.
@@ -187,7 +191,7 @@ impl Shape {
 
     /// True when a freed object of a hardened cache becomes inaccessible.
     pub(crate) fn is_hidden(&self) -> bool {
-        self.is_alone() && (self.stride > CLEARED_BYTES_MAX || self.mode == Mode::Debug)
+        self.is_alone() && (self.stride > CLEARED_BYTES_MAX || self.checking == Checking::Debug)
     }
 
     /// The first granule of the slab that contains a granule where an object starts. Slabs of
@@ -225,8 +229,8 @@ impl Shape {
 }
 
 /// Room for the canary behind an object.
-fn canary_bytes(mode: Mode) -> usize {
-    if mode == Mode::Plain { 0 } else { CANARY_BYTES }
+fn canary_bytes(checking: Checking) -> usize {
+    if checking == Checking::Plain { 0 } else { CANARY_BYTES }
 }
 
 /// The distance of objects, or `None` when it would be out of range.

@@ -25,7 +25,7 @@ use sheaves_sys::{map, process, report};
 
 use crate::parts::shape::{CANARY_BYTES, Shape};
 use crate::records::last_frees;
-use crate::space::mode::{self, Mode};
+use crate::space::checking::{self, Checking};
 
 /// Contents of freed objects of debug caches (the byte of the kernel's `POISON_FREE`).
 pub(crate) const POISON: u8 = 0x6b;
@@ -54,7 +54,7 @@ pub(crate) fn found(text: core::fmt::Arguments<'_>) {
 
 /// Asks the kernel for random bits, in a hardened process. When the heap starts.
 pub(crate) fn start() {
-    if mode::is_hardened() {
+    if checking::is_hardened() {
         secret();
     }
 }
@@ -114,7 +114,8 @@ pub(crate) fn check_free(shape: &Shape, object: usize) {
     if shape.may_clear() && !shape.is_hidden() {
         // SAFETY: the object is of this shape and the caller's.
         let bytes = unsafe { bytes_of(object, cleared_bytes(shape)) };
-        let expected = if shape.mode == Mode::Debug && bytes[0] == POISON { POISON } else { 0 };
+        let expected =
+            if shape.checking == Checking::Debug && bytes[0] == POISON { POISON } else { 0 };
         if !are_all(bytes, expected)
             && let Some(place) = bytes.iter().position(|byte| *byte != expected)
         {
@@ -178,7 +179,7 @@ pub(crate) fn clear(shape: &Shape, object: usize) {
     } else if shape.may_clear() {
         // SAFETY: the object is of this shape and was freed.
         let bytes = unsafe { bytes_of(object, cleared_bytes(shape)) };
-        if shape.mode == Mode::Debug {
+        if shape.checking == Checking::Debug {
             bytes.fill(POISON);
         } else if bytes.len() < PIECE_BYTES {
             bytes.fill(0);

@@ -2,10 +2,10 @@
 //! slabs, numbers of caches. Nothing here knows an object's cache but by its number.
 
 pub(crate) mod cache_id;
+pub mod checking;
 pub mod chunk;
 pub mod granule;
 pub(crate) mod hint;
 pub mod limit;
-pub mod mode;
 pub mod slab;
 pub mod window;

@@ -27,9 +27,9 @@ use sheaves_sys::{map, probe};
 
 use crate::protocol::counting;
 use crate::space::cache_id::{CLASSES_MAX, CacheId, WATCHED};
+use crate::space::checking;
 use crate::space::granule::{self, Granule};
 use crate::space::hint::Hint;
-use crate::space::mode;
 use crate::space::window::{self, SLAB_HEADER_BYTES};
 
 const BITMAP_WORDS: usize = 64;
@@ -124,7 +124,7 @@ pub(crate) fn unwatch(first: Granule, granules: usize) {
     // Relaxed, both: as in `watch`; `earlier` is a hint for those without the lock.
     let cache = header(first).cache.load(Ordering::Relaxed);
     header(first).earlier.store(0, Ordering::Relaxed);
-    first.set_entry(granules, CacheId::new(cache - 1).entry(mode::is_hardened()));
+    first.set_entry(granules, CacheId::new(cache - 1).entry(checking::is_hardened()));
     for index in 0..granules {
         // Release pairs with the Acquire in `size_class_cache_of`: the entry is not WATCHED any
         // more. [W2]

@@ -24,7 +24,7 @@ use sheaves_sys::{clock, options, probe};
 
 use crate::records::by_address::{ByAddress, Table};
 use crate::space::cache_id::{CLASSES_MAX, CacheId};
-use crate::space::mode;
+use crate::space::checking;
 pub(crate) use sites::{FRAMES_MAX, Kind, Listed};
 use sites::{Sites, Source};
 
@@ -162,7 +162,7 @@ pub fn was_on() -> bool {
 
 /// Forgets all samples, and takes new ones at a rate. False when memory is out.
 pub(crate) fn begin(rate: usize) -> bool {
-    let rate = if mode::is_debug() { 1 } else { rate.clamp(RATE_BYTES_MIN, RATE_BYTES_MAX) };
+    let rate = if checking::is_debug() { 1 } else { rate.clamp(RATE_BYTES_MIN, RATE_BYTES_MAX) };
     let mut profile = PROFILE.lock();
     if !profile.sites.map() {
         return false;
@@ -202,7 +202,7 @@ pub(crate) fn walk(frame: Frame, out: &mut [usize]) -> usize {
 /// sample from the start.
 pub(crate) fn start_option() {
     let asked = options::PROF.asked().map(|rate| rate as usize);
-    if let Some(rate) = asked.or(mode::is_debug().then_some(1)) {
+    if let Some(rate) = asked.or(checking::is_debug().then_some(1)) {
         begin(rate);
     }
 }

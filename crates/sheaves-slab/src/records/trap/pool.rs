@@ -14,7 +14,7 @@ use super::{report, table::contains};
 use crate::parts::shape::Shape;
 use crate::records::profile::{self, AllocRequest, chance};
 use crate::space::cache_id::{CLASSES_MAX, CacheId};
-use crate::space::{chunk, mode};
+use crate::space::{checking, chunk};
 
 /// One in this many samples is guarded; 0 while guard samples are off.
 static ONE_IN: AtomicUsize = AtomicUsize::new(0);
@@ -52,7 +52,7 @@ pub(crate) fn set(one_in: usize) -> bool {
         let _profile = profile::PROFILE.lock();
         table::make()
     };
-    if one_in != 0 && (mode::is_hardened() || !make() || !fault::install(report::explain)) {
+    if one_in != 0 && (checking::is_hardened() || !make() || !fault::install(report::explain)) {
         return false;
     }
     // Relaxed: see `one_in`.

@@ -11,7 +11,7 @@ use sheaves_sys::options;
 /// How much is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Mode {
+pub(crate) enum Checking {
     /// Objects as they return to their slabs.
     Plain,
     /// Frees wait in a quarantine and are checked.
@@ -20,32 +20,33 @@ pub(crate) enum Mode {
     Debug,
 }
 
-/// The mode of the process, plus 1; 0 until it is determined.
-static MODE: AtomicU8 = AtomicU8::new(0);
+/// How much is checked in the process, plus 1; 0 until it is determined.
+static CHECKING: AtomicU8 = AtomicU8::new(0);
 
-/// Determines the mode, the first time. Under the registry lock, or before there are threads.
+/// Determines how much is checked, the first time. Under the registry lock, or before there are
+/// threads.
 pub fn start() {
     // Relaxed: changes under the registry lock.
-    if MODE.load(Ordering::Relaxed) != 0 {
+    if CHECKING.load(Ordering::Relaxed) != 0 {
         return;
     }
     options::read();
     let asked = options::HARDEN.asked();
-    let mode = match asked.map_or(cfg!(feature = "harden"), |is_on| is_on == 1) {
-        _ if options::DEBUG.is_on() => Mode::Debug,
-        true => Mode::Hardened,
-        false => Mode::Plain,
+    let checking = match asked.map_or(cfg!(feature = "harden"), |is_on| is_on == 1) {
+        _ if options::DEBUG.is_on() => Checking::Debug,
+        true => Checking::Hardened,
+        false => Checking::Plain,
     };
     // Relaxed: read by threads that know a cache, which is published later.
-    MODE.store(mode as u8 + 1, Ordering::Relaxed);
+    CHECKING.store(checking as u8 + 1, Ordering::Relaxed);
 }
 
-/// The mode of the process. Valid after [`start`], which creating a cache calls.
-pub(crate) fn of_process() -> Mode {
+/// How much is checked in the process. Valid after [`start`], which creating a cache calls.
+pub(crate) fn of_process() -> Checking {
     match () {
-        () if is_debug() => Mode::Debug,
-        () if is_hardened() => Mode::Hardened,
-        () => Mode::Plain,
+        () if is_debug() => Checking::Debug,
+        () if is_hardened() => Checking::Hardened,
+        () => Checking::Plain,
     }
 }
 
@@ -55,7 +56,7 @@ pub(crate) fn of_process() -> Mode {
 #[must_use]
 pub fn is_hardened() -> bool {
     // Relaxed: constant once a cache exists.
-    MODE.load(Ordering::Relaxed) > Mode::Hardened as u8
+    CHECKING.load(Ordering::Relaxed) > Checking::Hardened as u8
 }
 
 /// True when `SHEAVES_DEBUG` makes every cache a debug cache. Valid after [`start`].
@@ -63,5 +64,5 @@ pub fn is_hardened() -> bool {
 #[must_use]
 pub fn is_debug() -> bool {
     // Relaxed: constant once a cache exists.
-    MODE.load(Ordering::Relaxed) > Mode::Debug as u8
+    CHECKING.load(Ordering::Relaxed) > Checking::Debug as u8
 }
