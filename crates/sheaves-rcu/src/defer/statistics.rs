@@ -46,7 +46,7 @@ pub struct Statistics {
     pub calls_run: u64,
     /// How often the reclaimer has gone to sleep.
     pub reclaimer_sleeps: u32,
-    /// Looks of the keeper at unused memory, and the time that they took, in microseconds.
+    /// Ticks of the keeper, and the time that they took, in microseconds.
     pub keeper_looks: u64,
     /// See above.
     pub keeper_busy_us: u64,
