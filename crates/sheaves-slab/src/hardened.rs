@@ -28,7 +28,7 @@ pub(crate) fn alloc(id: CacheId, request: &AllocRequest) -> usize {
     if let Some(object) = pop_tagged(id, stock, request) {
         return object;
     }
-    id.descriptor().depot.count_exchange(id.shape());
+    id.descriptor().depot.note_exchange(id.shape());
     for _ in 0..ATTEMPTS {
         if attach() == Attached::No {
             break;
@@ -86,7 +86,7 @@ pub(crate) fn free(id: CacheId, object: usize) {
 fn free_in_section(id: CacheId, object: usize) {
     let [freed, _] = id.hardened_words();
     let is_class = usize::from(id.number()) <= CLASSES_MAX;
-    id.descriptor().depot.count_exchange(id.shape());
+    id.descriptor().depot.note_exchange(id.shape());
     for _ in 0..if is_class { ATTEMPTS } else { 0 } {
         if attach() == Attached::No {
             break;

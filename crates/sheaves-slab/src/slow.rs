@@ -50,7 +50,7 @@ fn alloc_plain(id: CacheId, request: &AllocRequest) -> usize {
     if let Some(object) = pop_tagged(id, request) {
         return object;
     }
-    id.descriptor().depot.count_exchange(id.shape());
+    id.descriptor().depot.note_exchange(id.shape());
     for _ in 0..ATTEMPTS {
         if let Some(object) = pop_slow(id.main()).or_else(|| pop_tagged(id, request)) {
             return object;
@@ -108,7 +108,7 @@ pub(crate) fn free_rcu_slow(id: CacheId, object: usize) {
 #[inline]
 pub(crate) fn push(id: CacheId, entry: usize) {
     let shape = id.shape();
-    id.descriptor().depot.count_exchange(shape);
+    id.descriptor().depot.note_exchange(shape);
     for _ in 0..ATTEMPTS {
         // SAFETY: the caller of `free` owns the object; what is pushed is not used again. A tagged
         // entry is pushed onto a main sheaf only.

@@ -8,16 +8,11 @@
 //! The limit is a number of bytes. A refill from slabs soon after a flush to slabs shows that a
 //! larger depot would have saved both, and raises the limit. A flush halves the limit, down to its
 //! initial value, if it has not changed in this second.
-//!
-//! The depot also sizes the sheaves of its cache: short ones keep the working set small, long ones
-//! make exchanges of a slot's main sheaf rare. A cache of large objects that is used rarely has no
-//! sheaves: what is freed goes back to its slab, and the empty slab serves other caches.
 
 use sheaves_percpu::internal::{Cursor, Sheaf};
-use sheaves_percpu::slot_count;
 use sheaves_sys::clock;
 
-use crate::parts::pool::{self, SHARDS, SheafStack, shard_here};
+use crate::parts::pool::{SHARDS, SheafStack, shard_here};
 use crate::parts::shape::Shape;
 use crate::space::hint::Hint;
 use crate::space::{chunk, limit};
@@ -35,14 +30,6 @@ const DECAY_SHIFT: u32 = 10;
 /// A refill this long after an overflow raises no limit: for such a time other caches can use the
 /// memory.
 const SOON_MS: usize = 256;
-/// After this many exchanges of main sheaves the size of new sheaves is adjusted.
-const EXCHANGES: usize = 32;
-/// A shorter time for [`EXCHANGES`] doubles the size (the clock's own step is 1 to 10 ms): 4,000
-/// exchanges a second.
-const EXCHANGES_SHORT_MS: usize = 8;
-/// A longer time for [`EXCHANGES`] halves the size.
-const EXCHANGES_LONG_MS: usize = 512;
-
 /// The depot of a cache.
 #[derive(Debug)]
 pub(crate) struct Depot {
@@ -53,31 +40,31 @@ pub(crate) struct Depot {
     /// When the last of them was flushed.
     overflowed_ms: Hint,
     /// Capacity of new sheaves in objects; 0 where slots get none.
-    sheaf_objects: Hint,
+    pub(super) sheaf_objects: Hint,
     /// Objects that are not in slabs: in use, in sheaves, or deferred.
-    outside: Hint,
+    pub(super) outside: Hint,
     /// When the limit was last raised or lowered: the ms, shifted by [`DECAY_SHIFT`].
     decayed: Hint,
     /// Counts refills and exchanges, as the keeper saw it at the last tick.
-    uses_seen: Hint,
-    shards: [Shard; SHARDS],
+    pub(super) uses_seen: Hint,
+    pub(super) shards: [Shard; SHARDS],
 }
 
 /// A shard of a cache's depot, on cache lines of its own.
 #[repr(align(128))]
 #[derive(Debug)]
-struct Shard {
+pub(super) struct Shard {
     full: SheafStack,
     /// Objects in the full sheaves; raised before the push and lowered after the pop.
     objects: Hint,
     /// The fewest of them since the last tick.
     objects_min: Hint,
     /// Exchanges of main sheaves since `exchanges_since_ms`.
-    exchanges: Hint,
-    exchanges_since_ms: Hint,
+    pub(super) exchanges: Hint,
+    pub(super) exchanges_since_ms: Hint,
     /// Full sheaves taken (about), and flushes to slabs, so far. For statistics.
     hits: Hint,
-    flushes: Hint,
+    pub(super) flushes: Hint,
 }
 
 impl Shard {
@@ -170,19 +157,6 @@ impl Depot {
         false
     }
 
-    /// Counts a flush of objects to slabs.
-    pub(crate) fn count_flush(&self, shape: &Shape, objects: usize) {
-        self.outside.sub(objects);
-        DROP_BYTES.set(DROP_BYTES.get().saturating_add(objects * shape.stride));
-        self.shards[shard_here()].flushes.add(1);
-    }
-
-    /// Counts objects that a refill has taken from slabs.
-    pub(crate) fn count_refill(&self, shape: &Shape, objects: usize) {
-        self.outside.add(objects);
-        DROP_BYTES.set(DROP_BYTES.get().saturating_sub(objects * shape.stride));
-    }
-
     /// Objects in the depot, full sheaves taken from it, and flushes to slabs.
     pub(crate) fn statistics(&self) -> (usize, u64, u64) {
         let sum =
@@ -253,108 +227,11 @@ impl Depot {
         }
     }
 
-    /// For the keeper: true if sheaves were exchanged or refilled since the last tick.
-    pub(crate) fn was_used(&self, refills: u64) -> bool {
-        let exchanges = self.shards.iter().map(|shard| shard.exchanges.get()).sum::<usize>();
-        let uses = exchanges.wrapping_add((refills as usize).wrapping_mul(SHARDS * EXCHANGES));
-        self.uses_seen.swap(uses) != uses
-    }
-
-    /// New sheaves are as small as those of a new cache.
-    pub(crate) fn shrink_sheaves(&self, shape: &Shape) {
-        self.sheaf_objects.set(shape.sheaf_objects_min());
-    }
-
     /// Restricts what the depot and new sheaves may hold to a share of what is in use.
     pub(crate) fn restrict(&self, shape: &Shape) {
         self.limit.set(self.limit.get().min(self.in_use() / 4));
         self.shrink_sheaves(shape);
     }
-
-    /// An empty sheaf for this cache; its cursor, on the sentinel. `None` when memory is out, or
-    /// when slots get no sheaves.
-    pub(crate) fn empty_sheaf(&self) -> Option<Cursor> {
-        match self.sheaf_objects.get() {
-            0 => None,
-            objects => Some(pool::format(pool::take_empty()?, objects)),
-        }
-    }
-
-    /// Objects of a new sheaf.
-    pub(crate) fn sheaf_objects(&self) -> usize {
-        self.sheaf_objects.get()
-    }
-
-    /// How many slabs without allocated objects the cache keeps.
-    pub(crate) fn empty_slabs_kept(&self) -> u32 {
-        self.sheaf_objects.get().min(1) as u32
-    }
-
-    /// Counts an exchange of a slot's main sheaf, and sizes new sheaves by the rate of exchanges.
-    pub(crate) fn count_exchange(&self, shape: &Shape) {
-        let shard = &self.shards[shard_here()];
-        // Without a locked instruction: a lost exchange does not matter.
-        let exchanges = shard.exchanges.get() + 1;
-        shard.exchanges.set(exchanges % EXCHANGES);
-        if exchanges == EXCHANGES {
-            self.size_sheaves(shape, shard);
-        }
-    }
-
-    /// Objects in use, in slots, or deferred.
-    pub(crate) fn in_use(&self) -> usize {
-        self.outside.get().saturating_sub(self.objects())
-    }
-
-    /// Doubles the size of new sheaves if the last [`EXCHANGES`] took a short time, halves it if
-    /// they took a long time. The size grows only until the two sheaves of all slots hold as many
-    /// objects as are in use.
-    #[cold]
-    fn size_sheaves(&self, shape: &Shape, shard: &Shard) {
-        let now_ms = clock::coarse_ms();
-        chunk::note_use(now_ms);
-        let now = now_ms as usize;
-        let took_ms = now.wrapping_sub(shard.exchanges_since_ms.swap(now));
-        let objects = self.sheaf_objects.get();
-        let wanted = match took_ms {
-            0..=EXCHANGES_SHORT_MS => {
-                let share = (self.in_use() / (2 * slot_count())).max(1);
-                objects.max(share.min(objects * 2 + 1))
-            }
-            EXCHANGES_LONG_MS.. => objects / 2,
-            _ => return,
-        };
-        self.sheaf_objects.set(wanted.clamp(shape.sheaf_objects_min(), shape.sheaf_objects));
-    }
-
-    /// Gives an empty sheaf, which the caller owns, the size of new ones. Returns the cursor, or
-    /// VACANT when slots get no sheaves.
-    pub(crate) fn refit(&self, empty: Cursor) -> Cursor {
-        debug_assert!(empty.is_empty());
-        match self.sheaf_objects.get() {
-            0 => {
-                pool::put_empty(empty.sheaf());
-                Cursor::VACANT
-            }
-            objects if objects == empty.sheaf().capacity() => empty,
-            objects => pool::format(empty.sheaf(), objects),
-        }
-    }
-}
-
-/// By how much all that is outside slabs, in bytes, is below the most that it was since the last
-/// [`begin_drop`]. Without a locked instruction: it may be off by some sheaves.
-static DROP_BYTES: Hint = Hint::new(0);
-
-/// See [`DROP_BYTES`].
-#[inline]
-pub(crate) fn drop_bytes() -> usize {
-    DROP_BYTES.get()
-}
-
-/// From here on a drop is measured anew.
-pub(crate) fn begin_drop() {
-    DROP_BYTES.set(0);
 }
 
 fn objects_for(shape: &Shape, bytes: usize) -> usize {

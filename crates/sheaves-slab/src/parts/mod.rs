@@ -7,4 +7,6 @@ pub(crate) mod depot;
 pub(crate) mod descriptor;
 pub(crate) mod pool;
 pub mod shape;
+pub(crate) mod sheaf_size;
 pub(crate) mod slab_lists;
+pub(crate) mod usage;

@@ -17,7 +17,7 @@ use sheaves_sys::membarrier::Reach;
 use sheaves_sys::{clock, errno};
 
 use crate::moves::registry;
-use crate::parts::depot;
+use crate::parts::usage;
 use crate::returning::tick;
 use crate::space::cache_id::CacheId;
 use crate::space::hint::Hint;
@@ -56,7 +56,7 @@ const NO_PASS: usize = usize::MAX;
 #[inline]
 pub(crate) fn after_free() {
     chunk::do_due_after_free();
-    if depot::drop_bytes() >= DROP_BYTES_DUE.get() || NEXT.get() != NO_PASS {
+    if usage::drop_bytes() >= DROP_BYTES_DUE.get() || NEXT.get() != NO_PASS {
         errno::preserve(return_some);
     }
 }
@@ -84,10 +84,10 @@ fn return_some() {
 fn begin() -> bool {
     let in_use = |id: CacheId| id.descriptor().depot.in_use() * id.shape().stride;
     let in_use_bytes: usize = registry::map_existing(in_use).sum();
-    let before_bytes = in_use_bytes + depot::drop_bytes();
+    let before_bytes = in_use_bytes + usage::drop_bytes();
     let peak_bytes = PEAK_BYTES.get().max(before_bytes);
     PEAK_BYTES.set(peak_bytes);
-    depot::begin_drop();
+    usage::begin_drop();
     let is_quarter = in_use_bytes <= peak_bytes / 4;
     let again_left = AGAIN_LEFT.get();
     let falls = !keeper::is_active() && (is_quarter || again_left != 0 && !has_grown(peak_bytes));

@@ -4,8 +4,10 @@ use sheaves_percpu::internal::Cursor;
 use sheaves_percpu::slot_count;
 use sheaves_sys::{clock, thread};
 
-use super::{Depot, EXCHANGES, EXCHANGES_LONG_MS, SOON_MS, pool};
+use super::{Depot, SOON_MS};
+use crate::parts::pool;
 use crate::parts::shape::Shape;
+use crate::parts::sheaf_size::{EXCHANGES, EXCHANGES_LONG_MS};
 use crate::raw::{self, Options};
 
 /// The shape and the depot of a cache.
@@ -22,7 +24,7 @@ fn cache_of(size: usize) -> (Shape, Depot) {
 /// The size of sheaves after many exchanges in a short time, but for the first ones.
 fn size_after_exchanges(depot: &Depot, shape: &Shape) -> usize {
     for _ in 0..64 * EXCHANGES {
-        depot.count_exchange(shape);
+        depot.note_exchange(shape);
     }
     depot.sheaf_objects.get()
 }
@@ -46,10 +48,10 @@ fn sheaves_grow_to_what_is_in_use_and_no_further() {
 fn what_a_cache_before_it_has_exchanged_does_not_count() {
     let (shape, depot) = cache_of(16384);
     for _ in 0..2 * EXCHANGES - 1 {
-        depot.count_exchange(&shape);
+        depot.note_exchange(&shape);
     }
     depot.reset(&shape);
-    depot.count_exchange(&shape);
+    depot.note_exchange(&shape);
     assert_eq!(depot.empty_slabs_kept(), 0);
 }
 
@@ -64,7 +66,7 @@ fn a_cache_of_large_objects_has_sheaves_while_it_is_used_often() {
     assert_eq!(depot.empty_slabs_kept(), 1);
     thread::sleep_ns((EXCHANGES_LONG_MS as u64 + 100) * 1_000_000);
     for _ in 0..EXCHANGES {
-        depot.count_exchange(&shape);
+        depot.note_exchange(&shape);
     }
     assert_eq!(depot.refit(sheaf), Cursor::VACANT);
     assert_eq!(depot.empty_slabs_kept(), 0);
@@ -88,7 +90,7 @@ fn what_was_there_all_the_time_is_unused() {
     (0..3).for_each(|_| take());
     assert_eq!(depot.tick(&shape), 0);
     assert!(!depot.was_used(0));
-    depot.count_exchange(&shape);
+    depot.note_exchange(&shape);
     assert!(depot.was_used(0) && !depot.was_used(0));
     assert!(depot.was_used(1) && !depot.was_used(1));
 }

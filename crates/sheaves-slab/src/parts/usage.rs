@@ -1,0 +1,41 @@
+//! What a cache has outside of its slabs, and by how much that has fallen, of all caches.
+
+use crate::parts::depot::Depot;
+use crate::parts::pool::shard_here;
+use crate::parts::shape::Shape;
+use crate::space::hint::Hint;
+
+impl Depot {
+    /// Counts a flush of objects to slabs.
+    pub(crate) fn count_flush(&self, shape: &Shape, objects: usize) {
+        self.outside.sub(objects);
+        DROP_BYTES.set(DROP_BYTES.get().saturating_add(objects * shape.stride));
+        self.shards[shard_here()].flushes.add(1);
+    }
+
+    /// Counts objects that a refill has taken from slabs.
+    pub(crate) fn count_refill(&self, shape: &Shape, objects: usize) {
+        self.outside.add(objects);
+        DROP_BYTES.set(DROP_BYTES.get().saturating_sub(objects * shape.stride));
+    }
+
+    /// Objects in use, in slots, or deferred.
+    pub(crate) fn in_use(&self) -> usize {
+        self.outside.get().saturating_sub(self.objects())
+    }
+}
+
+/// By how much all that is outside slabs, in bytes, is below the most that it was since the last
+/// [`begin_drop`]. Without a locked instruction: it may be off by some sheaves.
+static DROP_BYTES: Hint = Hint::new(0);
+
+/// See [`DROP_BYTES`].
+#[inline]
+pub(crate) fn drop_bytes() -> usize {
+    DROP_BYTES.get()
+}
+
+/// From here on a drop is measured anew.
+pub(crate) fn begin_drop() {
+    DROP_BYTES.set(0);
+}
