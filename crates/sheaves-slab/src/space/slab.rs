@@ -1,6 +1,6 @@
 //! Slabs: runs of granules cut into equal objects, with the bookkeeping out of line.
 //!
-//! The headers of slabs are in an array of their own, 576 bytes per granule. A header has one bit
+//! The headers of slabs are in an array of their own, 640 bytes per granule. A header has one bit
 //! per object: 1 = free in the slab, 0 = in a sheaf or allocated. Nothing is ever written into the
 //! objects. Which thread changes which field:
 //!
@@ -48,8 +48,9 @@ pub(crate) const DEBUG_OBJECTS_MAX: usize = HARDENED_OBJECTS_MAX / 2;
 /// `list` of a slab that is on no list.
 pub(crate) const UNLISTED: u32 = u32::MAX;
 
-/// The out-of-line header of a slab.
-#[repr(C, align(64))]
+/// The out-of-line header of a slab. Aligned so that the headers of a chunk fill whole pages of 4
+/// KiB, since those of a free chunk are discarded.
+#[repr(C, align(128))]
 #[derive(Debug)]
 pub(crate) struct Slab {
     /// Number of the cache plus one; 0 when the granule starts no slab.
@@ -77,6 +78,7 @@ pub(crate) struct Slab {
 }
 
 const _: () = assert!(size_of::<Slab>() == SLAB_HEADER_BYTES);
+const _: () = assert!(window::CHUNK_HEADER_BYTES.is_multiple_of(4096));
 
 /// What a tick finds of the free objects of a slab, and so what is to be done about them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@
 //! | owners | granule (64 KiB) of the window | 2 | owner of the granule: [`super::granule`] |
 //! | heap | | | the objects: up to 4 TiB |
 //! | chunks | chunk (2 MiB) of the heap | 24 | free granules of the chunk: [`super::chunk`] |
-//! | slabs | granule of the heap | 576 | out-of-line slab header: [`super::slab`] |
+//! | slabs | granule of the heap | 640 | out-of-line slab header: [`super::slab`] |
 //! | sheaves | sheaf | 1024 | `pool` |
 //! | returned | sheaf | 1 bit | whether the pool has returned its page |
 //! | descriptors | named cache | 1408 | `descriptor` |
@@ -44,7 +44,7 @@ pub const CHUNK_GRANULES: usize = CHUNK_BYTES / GRANULE_BYTES;
 
 /// Bytes of a chunk's record and of a slab's header; what they are of has the same size.
 pub(crate) const CHUNK_RECORD_BYTES: usize = 24;
-pub(crate) const SLAB_HEADER_BYTES: usize = 576;
+pub(crate) const SLAB_HEADER_BYTES: usize = 640;
 /// The bytes of all headers of a chunk.
 pub(crate) const CHUNK_HEADER_BYTES: usize = CHUNK_GRANULES * SLAB_HEADER_BYTES;
 /// The most bytes of all descriptors.
