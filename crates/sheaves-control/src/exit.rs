@@ -30,7 +30,7 @@ pub(crate) fn start() {
         return;
     }
     PROCESS.store(process::id(), Ordering::Relaxed);
-    let has_statistics = matches!(options::STATS.word(), "1" | "json");
+    let has_statistics = format().is_some();
     let profile = options::PROF_FILE.path();
     if has_statistics || options::DEBUG.is_on() {
         STDERR.store(process::duplicate(2), Ordering::Relaxed);
@@ -67,12 +67,17 @@ extern "C" fn end() {
     }
 }
 
+/// The format of the statistics that are asked for.
+fn format() -> Option<Format> {
+    match options::STATS.word() {
+        "1" => Some(Format::Text),
+        "json" => Some(Format::Json),
+        _ => None,
+    }
+}
+
 fn print_statistics(stderr: i32) {
-    let format = match options::STATS.word() {
-        "1" => Format::Text,
-        "json" => Format::Json,
-        _ => return,
-    };
+    let Some(format) = format() else { return };
     let Some(path) = options::STATS_FILE.path() else { return report::print(stderr, format) };
     match process::open_append(path) {
         Some(fd) => {

@@ -15,7 +15,8 @@ use crate::{rows, table};
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// The slots lock.
+/// The slots lock: guards changes of the table, of [`INITIALISED`] and of [`INSTALLED`], and the
+/// opening of rows.
 pub(crate) static SLOTS: Lock<()> = Lock::new(());
 
 /// How many words of each region, from its first on, are initialised in every installed block.
@@ -173,6 +174,10 @@ pub const ALL: Wanted<'static> = &|_, _, _| true;
 /// run this process once.
 pub fn drain(words: &[Word], wanted: Wanted<'_>, take: &mut dyn FnMut(usize, Cursor)) -> bool {
     let facts = engine::facts();
+    if facts.mode == EngineMode::NotStarted {
+        // Another thread may start the rseq engine now: no slot may be emptied without its fence.
+        return true;
+    }
     if facts.mode != EngineMode::Rseq {
         let _slots = SLOTS.lock();
         for (index, slot, word) in each_word(words.iter().copied()) {

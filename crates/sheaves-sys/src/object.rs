@@ -3,9 +3,8 @@
 //!
 //! An object that was loaded by `dlopen` has to stay: the library's thread runs its code, libc
 //! calls its functions at the end of threads, and the kernel reads its descriptors of critical
-//! sections.
-//! `libsheaves` and the preload object are linked for that. Any other, such as a plugin in Rust
-//! that contains the library, opens itself once more when it is loaded.
+//! sections. `libsheaves` and the preload object are linked for that. Any other, such as a plugin
+//! in Rust that contains the library, opens itself once more when it is loaded.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::MaybeUninit;

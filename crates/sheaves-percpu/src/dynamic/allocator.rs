@@ -7,8 +7,7 @@ use core::ops::Range;
 
 use crate::dynamic::backing::Backing;
 use crate::dynamic::chunk::{mask, ranges, run_around};
-use crate::dynamic::config::Error;
-use crate::dynamic::config::{Config, Geometry, Request};
+use crate::dynamic::config::{Config, Error, Geometry, Request};
 use crate::dynamic::hints::Run;
 use crate::dynamic::lists::{FULL, Lists, NONE, is_small, list_of};
 use crate::dynamic::records::Records;

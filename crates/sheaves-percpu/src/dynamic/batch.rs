@@ -6,8 +6,7 @@
 use crate::dynamic::allocator::Allocator;
 use crate::dynamic::backing::Backing;
 use crate::dynamic::bits;
-use crate::dynamic::config::{Error, FreeError};
-use crate::dynamic::config::{GRAIN_BYTES, Request, bytes_of};
+use crate::dynamic::config::{Error, FreeError, GRAIN_BYTES, Request, bytes_of};
 use crate::dynamic::hints::Run;
 
 impl<B: Backing> Allocator<B> {

@@ -81,7 +81,11 @@ const FENCE: u32 = 1 << 2;
 pub fn mode() -> EngineMode {
     // Acquire pairs with the Release in `publish`: a thread that reads an engine sees its table and
     // rows.
-    match STATE.load(Ordering::Acquire) & 3 {
+    mode_of(STATE.load(Ordering::Acquire))
+}
+
+fn mode_of(state: u32) -> EngineMode {
+    match state & 3 {
         0 => EngineMode::NotStarted,
         1 => EngineMode::Portable,
         _ => EngineMode::Rseq,
@@ -93,7 +97,7 @@ pub fn facts() -> Facts {
     // Acquire: as in `mode`.
     let state = STATE.load(Ordering::Acquire);
     Facts {
-        mode: mode(),
+        mode: mode_of(state),
         slot_kind: match state & 3 {
             2 => SlotKind::MmCid,
             3 => SlotKind::CpuId,

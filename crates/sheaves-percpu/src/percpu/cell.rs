@@ -158,7 +158,7 @@ impl<'a, W: CellValue> CellRef<'a, W> {
     pub fn add(self, amount: W) {
         let amount = amount.into_word();
         if transactions::add(self.access(), self.word, amount) != Outcome::Done {
-            self.add_slow(amount);
+            add_slow(self.word, amount);
         }
     }
 
@@ -204,7 +204,7 @@ impl<'a, W: CellValue> CellRef<'a, W> {
         match transactions::cmp_store(self.access(), self.word, expected, new) {
             Outcome::Done => true,
             Outcome::Declined => false,
-            Outcome::NoBlock => self.cmp_store_slow(expected, new),
+            Outcome::NoBlock => cmp_store_slow(self.word, expected, new),
         }
     }
 
@@ -228,30 +228,32 @@ impl<'a, W: CellValue> CellRef<'a, W> {
     #[inline(always)]
     fn add_const<const AMOUNT: i32>(self, access: Access) {
         if transactions::add_const::<AMOUNT>(access, self.word) != Outcome::Done {
-            self.add_slow(AMOUNT as usize);
+            add_slow(self.word, AMOUNT as usize);
         }
     }
+}
 
-    #[cold]
-    #[inline(never)]
-    fn add_slow(self, amount: usize) {
-        if retry(|| slow::add(self.word, amount)).is_none() {
-            // Relaxed: an integer that publishes no other memory.
-            self.word.in_row(shared_row()).fetch_add(amount, Ordering::Relaxed);
-        }
-    }
+// Functions of their own, so that there is one of each for all types of cells.
 
-    #[cold]
-    #[inline(never)]
-    fn cmp_store_slow(self, expected: usize, new: usize) -> bool {
-        if let Some(outcome) = retry(|| slow::cmp_store(self.word, expected, new)) {
-            return outcome == Outcome::Done;
-        }
-        // AcqRel pairs with itself, on the same word: transactions on a row are ordered. Relaxed on
-        // failure: the value is not used.
-        let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
-        self.word.in_row(shared_row()).compare_exchange(expected, new, success, failure).is_ok()
+#[cold]
+#[inline(never)]
+fn add_slow(word: RowWord, amount: usize) {
+    if retry(|| slow::add(word, amount)).is_none() {
+        // Relaxed: an integer that publishes no other memory.
+        word.in_row(shared_row()).fetch_add(amount, Ordering::Relaxed);
     }
+}
+
+#[cold]
+#[inline(never)]
+fn cmp_store_slow(word: RowWord, expected: usize, new: usize) -> bool {
+    if let Some(outcome) = retry(|| slow::cmp_store(word, expected, new)) {
+        return outcome == Outcome::Done;
+    }
+    // AcqRel pairs with itself, on the same word: transactions on a row are ordered. Relaxed on
+    // failure: the value is not used.
+    let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
+    word.in_row(shared_row()).compare_exchange(expected, new, success, failure).is_ok()
 }
 
 impl<W: CellValue + fmt::Debug> fmt::Debug for CellRef<'_, W> {
