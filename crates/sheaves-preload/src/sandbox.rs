@@ -6,7 +6,7 @@
 //! they may have any arguments, and may be called anywhere: in a signal handler, after `vfork`, and
 //! before the constructors of this object.
 
-use core::ffi::{CStr, c_void};
+use core::ffi::{CStr, c_long, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use sheaves_sys::{errno, object, request, sandbox};
@@ -159,8 +159,15 @@ fn next(known: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
     // Relaxed, both: code, which is there before any thread.
     let mut next = known.load(Ordering::Relaxed);
     if next.is_null() {
-        next = object::next_symbol(name);
+        let found = object::next_symbol(name);
+        next = if found.is_null() { refuse as *mut c_void } else { found };
         known.store(next, Ordering::Relaxed);
     }
     next
+}
+
+/// Used where libc lacks the function.
+extern "C" fn refuse() -> c_long {
+    errno::set(errno::ENOSYS);
+    -1
 }

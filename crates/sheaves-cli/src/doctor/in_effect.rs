@@ -1,9 +1,12 @@
 //! Starts this program under the preload object and reads from its greeting which engine it uses.
 
+use core::time::Duration;
 use std::env;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Instant;
 
 use super::platform::KernelRseq;
 use super::report::Check;
@@ -13,6 +16,8 @@ use crate::run::{inspect, resolve};
 
 /// What is started to greet.
 const STARTED: &str = "sheaves --version";
+/// It is killed after this time.
+const LIMIT: Duration = Duration::from_secs(10);
 
 /// Checks of the preload object and of the engine that it chooses.
 pub(crate) fn checks(option: Option<&Path>, kernel: &KernelRseq) -> Vec<Check> {
@@ -49,26 +54,44 @@ fn greeting(preload: &Preload) -> Result<Hello, String> {
     let mut command = Command::new(own);
     command.arg("--version");
     command.env(LIST_VARIABLE, preload.list(env::var_os(LIST_VARIABLE).as_deref()));
-    command.env(GREET.0, GREET.1).stdin(Stdio::null());
-    let output = command.output().map_err(|error| format!("cannot start `{STARTED}`: {error}"))?;
-    let text = String::from_utf8_lossy(&output.stderr);
-    // Other lines say what is wrong with an option, or why the object was not loaded.
-    let greeting = text.lines().find_map(|line| line.parse().ok());
-    text.lines().filter(|line| line.parse::<Hello>().is_err()).for_each(|line| eprintln!("{line}"));
-    greeting.ok_or_else(|| format!("`{STARTED}` does not run on it ({})", output.status))
+    command.env(GREET.0, GREET.1);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child =
+        command.spawn().map_err(|error| format!("cannot start `{STARTED}`: {error}"))?;
+    let end = Instant::now() + LIMIT;
+    while child.try_wait().is_ok_and(|status| status.is_none()) {
+        if Instant::now() > end {
+            let _ = child.kill();
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    let output = child.wait_with_output().map_err(|error| error.to_string())?;
+    let (mut greeting, mut problem) = (None, None);
+    for line in String::from_utf8_lossy(&output.stderr).lines() {
+        match line.parse::<Hello>() {
+            Ok(hello) => greeting = Some(hello),
+            Err(()) if line.contains(" does not run on Sheaves ") => {
+                problem = Some(line.to_owned());
+            }
+            // What is wrong with an option, or why the object was not loaded.
+            Err(()) => eprintln!("{line}"),
+        }
+    }
+    let unknown = || format!("`{STARTED}` does not run on it ({})", output.status);
+    greeting.ok_or_else(|| problem.unwrap_or_else(unknown))
 }
 
 /// Which engine is in use, and why.
 fn engine(hello: &Hello, kernel: &KernelRseq) -> Check {
     let found = format!("{}, slots by {}", hello.engine, hello.slot);
-    let asked = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
+    let asked = env::var_os("SHEAVES_ENGINE").unwrap_or_default();
     match (hello.engine.as_str(), hello.slot.as_str()) {
         ("rseq", "cid") => Check::ok("engine", found),
-        ("rseq", _) if kernel.has_mm_cid() && asked("SHEAVES_ENGINE") => {
+        ("rseq", _) if kernel.has_mm_cid() && asked == "rseq-cpu" => {
             Check::ok("engine", format!("{found} (set by SHEAVES_ENGINE)"))
         }
         ("rseq", _) => Check::ok("engine", format!("{found} (the kernel has no mm_cid)")),
-        (_, _) if asked("SHEAVES_ENGINE") => {
+        (_, _) if !asked.is_empty() => {
             Check::warn("engine", found, "SHEAVES_ENGINE selects it; unset it to get the fast one")
         }
         _ => Check::warn(
