@@ -1,7 +1,7 @@
 //! RCU: read sections and grace periods.
 
 use core::ffi::c_int;
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use sheaves_rcu::internal::end_expedite;
 use sheaves_rcu::{Cookie, expedite, raw};
@@ -117,12 +117,23 @@ pub extern "C" fn sheaves_rcu_wait(cookie: SheavesRcuCookie) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_rcu_expedite_begin() {
     core::mem::forget(expedite());
+    // Relaxed: a count, through which nothing is published.
+    BEGUN.fetch_add(1, Ordering::Relaxed);
 }
+
+/// How many begins have no end yet: guards of Rust code are none of them.
+static BEGUN: AtomicU32 = AtomicU32::new(0);
 
 /// Ends one sheaves_rcu_expedite_begin, in any thread. 0; EINVAL without one.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_rcu_expedite_end() -> c_int {
-    if end_expedite() { 0 } else { EINVAL }
+    let less = |begun: u32| begun.checked_sub(1);
+    // Relaxed, both: as above.
+    if BEGUN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_err() {
+        return EINVAL;
+    }
+    end_expedite();
+    0
 }
 
 /// Ends the startup phase, in which grace periods are expedited. The phase starts with the first
