@@ -27,14 +27,13 @@ use core::fmt::{self, Write};
 use sheaves_sys::clock;
 use sheaves_sys::membarrier::Reach;
 
-use crate::checked::incoming;
 use crate::deferred;
-use crate::moves::{earlier, flush, registry};
+use crate::moves::{earlier, flush, registry, release};
 use crate::records::profile::{self, Kind, Listed, chance};
 use crate::records::trap;
 use crate::returning::tick;
 use crate::space::cache_id::{CLASSES_MAX, CacheId};
-use crate::space::checking;
+use crate::space::{checking, chunk};
 
 pub use crate::moves::tags::note_frees_by_layout;
 pub use crate::records::profile::{
@@ -100,13 +99,16 @@ pub fn stop_traps() {
 /// objects until they are used up.
 fn empty_slots() {
     tick::flush_slots(Reach::Interrupts);
+    release::arm_reclaimer_if_pending();
+    chunk::do_due_after_free();
 }
 
 /// Watches the slabs that have allocated objects, of all size classes. Called when profiling is
-/// turned on. Free objects go to their slabs first, so that they are not taken for allocated ones.
+/// turned on, after [`empty_slots`]: free objects are in their slabs, so that they are not taken
+/// for allocated ones. Those of slots that were not reached, or have sheaves again, are.
 fn watch_earlier() {
     forget_earlier();
-    each_class(flush_free);
+    each_class(|id| _ = flush::flush_depot(id, usize::MAX));
     let mut words = 1;
     each_class(|id| words += earlier::words_of(id));
     if !earlier::reserve(words) {
@@ -131,13 +133,6 @@ fn each_class(mut visit: impl FnMut(CacheId)) {
             }
         });
     }
-}
-
-/// Empties the slots and the depot of a cache.
-fn flush_free(id: CacheId) {
-    // A slot that is not reached keeps its objects, which count as allocated.
-    let _is_complete = incoming::flush_slots(id, Reach::Interrupts);
-    flush::flush_depot(id, usize::MAX);
 }
 
 /// Writes a dump. May sleep on locks for microseconds; `out` is called without one. Interrupts the

@@ -35,8 +35,6 @@ pub(crate) struct Table {
     pub(super) count: usize,
     /// Sum of their bytes.
     pub(super) bytes: usize,
-    /// Ranges without a block that are in the table.
-    kept: usize,
     /// Ranges that may be unmapped or kept, depending on the kernel. Each has a reserved entry,
     /// since the table may be unable to grow when it must keep one.
     pub(super) in_doubt: usize,
@@ -62,7 +60,6 @@ impl Table {
             entries: by_address::Table::EMPTY,
             count: 0,
             bytes: 0,
-            kept: 0,
             in_doubt: 0,
             idle: Idle::new(),
             returned_bytes: 0,
@@ -169,18 +166,17 @@ impl Table {
             return;
         }
         self.entries.store(Entry { address: range.address + KEPT, bytes: range.bytes });
-        self.kept += 1;
     }
 
     /// Takes a range that fits from those that are kept; it is in doubt from then on.
     pub(super) fn take_kept(&mut self, fits: impl Fn(Entry) -> bool) -> Option<Entry> {
-        let end = if self.kept == 0 { 0 } else { self.entries.capacity() };
+        // All entries are of blocks where no range is kept.
+        let end = if self.entries.count() == self.count { 0 } else { self.entries.capacity() };
         for index in 0..end {
             let Entry { address, bytes } = *self.entry(index);
             let range = Entry { address: address & !KEPT, bytes };
             if address & KEPT != 0 && fits(range) {
                 self.entries.remove(index);
-                self.kept -= 1;
                 self.in_doubt += 1;
                 return Some(range);
             }

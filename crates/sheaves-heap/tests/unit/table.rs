@@ -41,8 +41,11 @@ fn ranges_without_a_block_are_kept_and_taken_again() {
     let mut table = table(3);
     table.in_doubt += 1;
     table.keep(Entry { address: 9 * PAGE, bytes: 9 });
-    assert_eq!((table.count, table.bytes, table.kept, table.in_doubt), (3, 6, 1, 0));
+    assert_eq!(
+        (table.count, table.bytes, table.entries.count() - table.count, table.in_doubt),
+        (3, 6, 1, 0)
+    );
     assert!(table.find(9 * PAGE).is_none() && table.take_kept(|range| range.bytes > 9).is_none());
     assert_eq!(table.take_kept(|_| true).map(|range| range.address), Some(9 * PAGE));
-    assert_eq!((table.kept, table.in_doubt), (0, 1));
+    assert_eq!((table.entries.count() - table.count, table.in_doubt), (0, 1));
 }

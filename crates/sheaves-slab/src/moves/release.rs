@@ -14,7 +14,7 @@ use crate::space::window::GRANULE_BYTES;
 use crate::space::{chunk, slab};
 
 /// Releases slabs without allocated objects, until `keep` are left. Under the cache's lock. The
-/// caller calls [`crate::chunk::do_due_after_free`] once it holds no lock any more.
+/// caller calls [`chunk::do_due_after_free`] once it holds no lock any more.
 ///
 /// Slabs of a type-stable cache stay until their cookies have passed; refills may use them
 /// meanwhile. False if one stays: then the caller must call [`arm_reclaimer`], without the lock.

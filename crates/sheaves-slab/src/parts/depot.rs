@@ -30,6 +30,7 @@ const DECAY_SHIFT: u32 = 10;
 /// A refill this long after an overflow raises no limit: for such a time other caches can use the
 /// memory.
 const SOON_MS: usize = 256;
+
 /// The depot of a cache.
 #[derive(Debug)]
 pub(crate) struct Depot {

@@ -6,6 +6,7 @@ use sheaves_sys::membarrier::Reach;
 
 use crate::checked::{incoming, quarantine};
 use crate::deferred;
+use crate::moves::slot::{take_main, take_sheaf};
 use crate::moves::{flush, registry, release};
 use crate::parts::pool;
 use crate::space::cache_id::CacheId;
@@ -42,13 +43,18 @@ fn release_depot_and_slabs(id: CacheId) {
     }
 }
 
-/// Before an allocation fails: memory that caches hold unused becomes free, as far as that takes no
-/// system call. The quarantines of hardened caches stay. True if granules became free.
+/// Before an allocation fails: memory that caches hold unused becomes free: depots, and sheaves of
+/// the current slot, since those of others would cost a membarrier. No system call is made. True if
+/// granules became free.
 #[cold]
 pub(crate) fn release_before_failing() -> bool {
     let used_bytes = chunk::footprint().used_bytes;
     let release = |id: CacheId| {
-        let _is_complete = incoming::flush_slots(id, Reach::Quiet);
+        // Not those of hardened caches: what was freed there waits for a purpose.
+        if id.shape().is_plain() {
+            let sheaves = [take_main(id, |_| true), take_sheaf(id.spare(), |_| true)];
+            sheaves.into_iter().flatten().for_each(|cursor| flush::flush_sheaf(id, cursor));
+        }
         release_depot_and_slabs(id);
     };
     registry::map_existing(release).for_each(drop);

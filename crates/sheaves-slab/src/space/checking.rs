@@ -43,11 +43,19 @@ pub fn start() {
 
 /// How much is checked in the process. Valid after [`start`], which creating a cache calls.
 pub(crate) fn of_process() -> Checking {
-    match () {
-        () if is_debug() => Checking::Debug,
-        () if is_hardened() => Checking::Hardened,
-        () => Checking::Plain,
+    if is_debug() {
+        Checking::Debug
+    } else if is_hardened() {
+        Checking::Hardened
+    } else {
+        Checking::Plain
     }
+}
+
+#[inline]
+fn is_at_least(checking: Checking) -> bool {
+    // Relaxed: constant once a cache exists. It is stored plus 1.
+    CHECKING.load(Ordering::Relaxed) > checking as u8
 }
 
 /// True when frees wait in a quarantine and are checked: `SHEAVES_HARDEN`, `SHEAVES_DEBUG`, or the
@@ -55,14 +63,12 @@ pub(crate) fn of_process() -> Checking {
 #[inline]
 #[must_use]
 pub fn is_hardened() -> bool {
-    // Relaxed: constant once a cache exists.
-    CHECKING.load(Ordering::Relaxed) > Checking::Hardened as u8
+    is_at_least(Checking::Hardened)
 }
 
 /// True when `SHEAVES_DEBUG` makes every cache a debug cache. Valid after [`start`].
 #[inline]
 #[must_use]
 pub fn is_debug() -> bool {
-    // Relaxed: constant once a cache exists.
-    CHECKING.load(Ordering::Relaxed) > Checking::Debug as u8
+    is_at_least(Checking::Debug)
 }

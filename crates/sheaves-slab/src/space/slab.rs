@@ -19,6 +19,8 @@
 //! | `earlier` | profiling that is turned on or off | the cache's lock |
 //! | other fields | the cache, while no object of the slab is allocated | the cache's lock |
 //!
+//! A debug cache also holds the places of its deferred objects, until their grace period is over.
+//!
 //! The steps on bits and `free` are in `protocol/counting.rs`.
 
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
@@ -196,9 +198,11 @@ pub(crate) fn holes_bytes() -> u64 {
 }
 
 impl Slab {
-    /// Writes the header of a slab of `capacity` objects, all free, on no list.
-    pub(crate) fn init(&self, cache: u16, capacity: usize, reads_zero: bool) {
-        for (index, word) in self.bits.iter().enumerate() {
+    /// Writes the header of a slab of `capacity` objects, all free, on no list. Only hardened ones
+    /// read the words behind the objects' bits.
+    pub(crate) fn init(&self, cache: u16, capacity: usize, is_plain: bool, reads_zero: bool) {
+        let words = if is_plain { capacity.div_ceil(64) } else { BITMAP_WORDS };
+        for (index, word) in self.bits[..words].iter().enumerate() {
             let count = capacity.saturating_sub(index * 64).min(64);
             let bits = if count == 64 { u64::MAX } else { (1 << count) - 1 };
             // Relaxed, all of this function: published with the owner map's entry, and with the

@@ -11,7 +11,7 @@ fn holes_are_old_once_when_nothing_has_changed() {
     let run = begin_run(1, 1).unwrap();
     finish_run(&run);
     let slab = header(run.first);
-    slab.init(0, 8, false);
+    slab.init(0, 8, false, false);
     assert_eq!(slab.tick_holes(), Holes::Changed);
     assert_eq!(slab.tick_holes(), Holes::Unchanged);
     assert_eq!(slab.tick_holes(), Holes::NothingToDo);

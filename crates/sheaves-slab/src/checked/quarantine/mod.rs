@@ -207,11 +207,17 @@ const WAIT_NS: u64 = 10_000_000;
 
 /// For the library's thread: confirms what other threads wait for.
 pub(crate) fn sweep() {
-    registry::map_existing(|id| tick(id, Reach::Interrupts)).for_each(drop);
+    let sweep_one = |id: CacheId| {
+        tick(id, Reach::Interrupts);
+        !id.shape().is_plain()
+    };
+    let has_quarantines = registry::map_existing(sweep_one).fold(false, |any, has| any | has);
     release::arm_reclaimer_if_pending();
-    // Relaxed: what it has confirmed is under locks.
-    SWEEPS.fetch_add(1, Ordering::Relaxed);
-    futex::wake_all(&SWEEPS);
+    if has_quarantines {
+        // Relaxed: what it has confirmed is under locks.
+        SWEEPS.fetch_add(1, Ordering::Relaxed);
+        futex::wake_all(&SWEEPS);
+    }
 }
 
 /// Waits for a sweep, for a moment. False if the thread cannot wait, or threads have waited in

@@ -85,12 +85,16 @@ impl Chunks {
     /// Where that would add a boundary too many, the chunks up to the next one on a side ask for no
     /// huge page, too.
     pub(super) fn avoid(&mut self, index: usize, boundaries: usize) {
+        let advise =
+            |chunks: &mut Self, first, end| chunks.advise(first, end, Advice::Avoid, boundaries);
+        if advise(self, index, index + 1) {
+            return;
+        }
         let after = index + self.alike(index..index + NEAR);
-        let below = index + 1 - self.alike((0..=index).rev().take(NEAR));
-        let ranges = [(index, index + 1), (index, after), (below, index + 1)];
-        let _is_done = ranges
-            .into_iter()
-            .any(|(first, end)| self.advise(first, end, Advice::Avoid, boundaries));
+        if !advise(self, index, after) {
+            let below = index + 1 - self.alike((0..=index).rev().take(NEAR));
+            let _is_done = advise(self, below, index + 1);
+        }
     }
 
     /// How many chunks have asked for a huge page, from the first on, and then for nothing.

@@ -103,7 +103,7 @@ impl Chunks {
         let dirty = (old & !chunk.clean).count_ones() as usize;
         chunk.young = 0;
         chunk.free &= !held;
-        // Neither in the child of a fork, free gives them back as dirty.
+        // Not clean in the child of a fork either, which gives them back as dirty.
         chunk.clean &= !held;
         chunk.discarded |= old;
         *self.chunk_mut(index) = chunk;

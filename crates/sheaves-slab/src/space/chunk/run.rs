@@ -38,7 +38,7 @@ pub(crate) fn finish_run(run: &Run) {
 }
 
 /// Releases a run; may be called under locks. The caller has cleared its entries in the owner map,
-/// and calls [`after_free`](super::after_free) when it holds no lock.
+/// and calls [`do_due_after_free`](super::do_due_after_free) when it holds no lock.
 pub(crate) fn release_run(first: Granule, count: usize) {
     let (index, bit) = position_of(first);
     let mut chunks = CHUNKS.lock();
