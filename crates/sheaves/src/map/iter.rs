@@ -4,18 +4,22 @@ use core::fmt;
 use core::iter::FusedIterator;
 use core::marker::PhantomData;
 
-use super::bucket::{Bucket, Places};
+use super::bucket::{Bucket, MOVED, Places};
 use super::entry::Entry;
 use super::table::Table;
 
 /// The entries of a map, in no particular order: see [`super::RcuHashMap::iter`].
 ///
-/// It stays with the table that it began with. Entries that move to another table also remain in
-/// their old chain, which is freed after the guard's read section.
+/// It stays with the table that it began with and, if entries were moving out of that, with the
+/// one that they moved to. A chain whose entries move away later is complete for it all the same:
+/// they also remain in there, and are freed after the guard's read section.
 pub struct Iter<'g, K, V> {
     table: Option<&'g Table<Entry<K, V>>>,
-    /// The number of the next chain.
-    next: usize,
+    /// Where entries were moving to at the beginning.
+    target: Option<&'g Table<Entry<K, V>>>,
+    /// The next unit, and the second chain of the one before.
+    unit: usize,
+    second: Option<&'g Bucket<Entry<K, V>>>,
     bucket: Option<&'g Bucket<Entry<K, V>>>,
     places: Places,
     entries: PhantomData<&'g (K, V)>,
@@ -23,10 +27,12 @@ pub struct Iter<'g, K, V> {
 
 impl<'g, K, V> Iter<'g, K, V> {
     /// # Safety
-    /// At some moment of the read section that contains `'g`, nothing had moved out of the table.
+    /// Tables are not freed during `'g`, and this one was the map's at some moment of it.
     pub(super) unsafe fn new(table: Option<&'g Table<Entry<K, V>>>) -> Iter<'g, K, V> {
+        // SAFETY: the caller's contract.
+        let target = table.and_then(|table| unsafe { table.next() });
         let (bucket, places) = (None, Places::occupied(0));
-        Iter { table, next: 0, bucket, places, entries: PhantomData }
+        Iter { table, target, unit: 0, second: None, bucket, places, entries: PhantomData }
     }
 
     /// The next entry.
@@ -44,9 +50,19 @@ impl<'g, K, V> Iter<'g, K, V> {
     }
 
     fn next_chain(&mut self) -> Option<&'g Bucket<Entry<K, V>>> {
-        let table = self.table.filter(|table| self.next < table.buckets())?;
-        self.next += 1;
-        Some(table.bucket(self.next as u64 - 1))
+        let table = self.table.filter(|_| self.second.is_none());
+        let Some(table) = table else { return self.second.take() };
+        let units = table.units(self.target.unwrap_or(table));
+        if self.unit == units {
+            return None;
+        }
+        // Of a unit the first chain is marked first, when all of its entries are in the target.
+        let has_moved = table.bucket(self.unit as u64).word() & MOVED != 0;
+        let source = self.target.filter(|_| has_moved).unwrap_or(table);
+        let (first, second) = source.chains(self.unit, units);
+        self.unit += 1;
+        self.second = second;
+        Some(first)
     }
 }
 
@@ -66,6 +82,6 @@ impl<K, V> FusedIterator for Iter<'_, K, V> {}
 
 impl<K, V> fmt::Debug for Iter<'_, K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Iter").field("chains_begun", &self.next).finish_non_exhaustive()
+        f.debug_struct("Iter").field("unit", &self.unit).finish_non_exhaustive()
     }
 }

@@ -102,7 +102,7 @@ use table::Table;
 ///
 /// Lookups and iteration never block. Changes of keys in the same bucket exclude each other: a
 /// writer spins briefly, then sleeps. The lock is held for tens of nanoseconds, unless a closure
-/// takes longer. [`RcuHashMap::iter`] waits for a resize in progress when it begins, and helps it.
+/// takes longer.
 ///
 /// # Destruction of values
 ///
@@ -269,13 +269,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// once, also if the map is resized, with the value of this call or a later one. A key that is
     /// inserted or removed during the iteration may be missed, or returned more than once.
     ///
-    /// Waits for a resize in progress; the iterator itself never blocks. Must not be called in a
-    /// closure of [`RcuHashMap::compute`].
+    /// Never blocks.
     #[must_use]
     pub fn iter<'g>(&'g self, guard: &'g Guard) -> Iter<'g, K, V> {
         let _ = guard;
-        // SAFETY: nothing had moved when `table_at_rest` checked, in the guard's section.
-        unsafe { Iter::new(self.table_at_rest()) }
+        // SAFETY: the map's table of a moment in the guard's section.
+        unsafe { Iter::new(self.table()) }
     }
 
     #[inline(always)]

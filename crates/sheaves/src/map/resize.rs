@@ -22,18 +22,16 @@
 use core::hash::{BuildHasher, Hash};
 use core::sync::atomic::Ordering;
 
-use sheaves_sys::{report, thread};
+use sheaves_sys::report;
 
 use super::RcuHashMap;
-use super::bucket::{MOVED, retire_overflow, tag_of};
+use super::bucket::{Bucket, MOVED, retire_overflow, tag_of};
 use super::entry::Entry;
 use super::table::{BUCKETS_MIN, ENTRIES_MAX, Table};
 
 /// Units that a writer moves at a time: about as much work as ten insertions. So a table of twice
 /// the size is complete long before it is full.
 const UNITS: usize = 16;
-/// How long a thread that waits for the last units sleeps at a time.
-const PAUSE_NS: u64 = 20_000;
 /// A table shrinks when it has more buckets per entry than this.
 const BUCKETS_PER_ENTRY_MAX: usize = 2;
 
@@ -87,7 +85,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     pub(super) fn help(&self, table: &Table<Entry<K, V>>) {
         // SAFETY: tables are not freed during the caller's read section.
         let Some(next) = (unsafe { table.next() }) else { return };
-        let units = table.buckets().min(next.buckets());
+        let units = table.units(next);
         // Relaxed, both: a unit belongs to the thread that claims it; its locks order.
         if table.claimed.load(Ordering::Relaxed) >= units {
             return;
@@ -106,31 +104,34 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     }
 
     /// Moves the entries of a bucket of the smaller table, or of the two that become one.
-    fn move_unit(&self, old: &Table<Entry<K, V>>, new: &Table<Entry<K, V>>, unit: usize) {
+    fn move_unit<'m>(&self, old: &'m Table<Entry<K, V>>, new: &'m Table<Entry<K, V>>, unit: usize) {
         let abort_on_unwind = AbortOnUnwind;
-        let units = old.buckets().min(new.buckets());
-        for number in (unit..old.buckets()).step_by(units) {
-            let first = old.bucket(number as u64);
-            // Locks of the old table are taken before those of the new one; a thread that holds one
-            // of the new table takes no other. Nothing moves out of the new table before it is
-            // complete.
-            let Some(mut held) = first.lock() else { moved_twice() };
-            let Some(mut low) = new.bucket(unit as u64).lock() else { moved_twice() };
-            let is_split = new.buckets() > old.buckets();
-            let mut high = is_split.then(|| new.bucket((unit + units) as u64).lock()).flatten();
-            let copy = |entry: *mut Entry<K, V>| {
-                // SAFETY: an entry in the table is not ended while its lock is held.
-                let hash = self.hash(unsafe { &(*entry).key });
-                let is_high = is_split && hash as usize & units != 0;
-                let target = if is_high { high.as_mut() } else { Some(&mut low) };
-                let Some(target) = target else { moved_twice() };
-                // SAFETY: buckets are not freed during the caller's read section.
-                unsafe { target.add(tag_of(hash), entry) };
-            };
+        let units = old.units(new);
+        // Locks of the old table are taken before those of the new one; other threads hold one at a
+        // time. Nothing moves out of the new table before it is complete.
+        let lock = |table: &'m Table<Entry<K, V>>| {
+            let (first, second) = table.chains(unit, units);
+            let lock = |bucket: &'m Bucket<_>| bucket.lock().unwrap_or_else(|| moved_twice());
+            (lock(first), second.map(lock))
+        };
+        let (low, high) = lock(old);
+        let (mut new_low, mut new_high) = lock(new);
+        let mut copy = |entry: *mut Entry<K, V>| {
+            // SAFETY: an entry in the table is not ended while its lock is held.
+            let hash = self.hash(unsafe { &(*entry).key });
+            let high = new_high.as_mut().filter(|_| hash as usize & units != 0);
             // SAFETY: buckets are not freed during the caller's read section.
-            unsafe { held.for_each(copy) };
-            // Unlocked first, so that what the mark leads to is complete.
-            drop((low, high));
+            unsafe { high.unwrap_or(&mut new_low).add(tag_of(hash), entry) };
+        };
+        let old = [Some(low), high];
+        // SAFETY: buckets are not freed during the caller's read section.
+        old.iter().flatten().for_each(|held| unsafe { held.for_each(&mut copy) });
+        // Unlocked first, so that what a mark leads to is complete.
+        drop((new_low, new_high));
+        // In order: where the first chain is not marked, the second is not either, and where it is,
+        // the new ones have the entries of both. Iterations look at the first.
+        for mut held in old.into_iter().flatten() {
+            let first = held.first;
             held.word |= MOVED;
             drop(held);
             // SAFETY: the chain has just been moved.
@@ -149,22 +150,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         // values from now on, they will not check the size again.
         self.grow(new);
         self.shrink(new);
-    }
-
-    /// The map's table, when nothing moves: helps, and waits for others that move. The caller is in
-    /// a read section.
-    pub(super) fn table_at_rest(&self) -> Option<&Table<Entry<K, V>>> {
-        loop {
-            let table = self.table()?;
-            if !table.is_moving() {
-                return Some(table);
-            }
-            self.help(table);
-            if self.is_current(table) {
-                // Lets the threads run that move the last units.
-                thread::sleep_ns(PAUSE_NS);
-            }
-        }
     }
 }
 

@@ -73,6 +73,17 @@ impl<T> Table<T> {
         unsafe { &*bucket }
     }
 
+    /// Number of units of a move between these tables.
+    pub(super) fn units(&self, other: &Table<T>) -> usize {
+        self.buckets().min(other.buckets())
+    }
+
+    /// The chains of a unit: two in the larger table.
+    pub(super) fn chains(&self, unit: usize, units: usize) -> (&Bucket<T>, Option<&Bucket<T>>) {
+        let second = (self.buckets() > units).then(|| self.bucket((unit + units) as u64));
+        (self.bucket(unit as u64), second)
+    }
+
     /// The table that the entries move to.
     ///
     /// # Safety

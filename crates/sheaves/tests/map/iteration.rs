@@ -92,3 +92,34 @@ fn iterator_stays_with_its_table() {
     seen.sort_unstable();
     assert!(seen.into_iter().eq(0..1000));
 }
+
+/// One thread alone leaves a resize half done between two of its changes, and iterations do not
+/// complete it.
+#[test]
+fn iteration_is_complete_at_every_stage_of_a_resize() {
+    let keys = 64..if engines::is_small() { 600 } else { 3000 };
+    let map = RcuHashMap::<u64, u64, RandomState>::new();
+    fill(&map, 0..64);
+    let check = |step: u64, change: &dyn Fn()| {
+        let guard = read();
+        let mut all = map.iter(&guard);
+        let mut seen: Vec<u64> = all.by_ref().take(step as usize % 100).map(|it| *it.0).collect();
+        change();
+        seen.extend(all.map(|(key, _)| *key));
+        seen.retain(|key| *key < 64);
+        seen.sort_unstable();
+        assert!(seen.into_iter().eq(0..64), "at step {step}");
+    };
+    for key in keys.clone() {
+        check(key, &|| fill(&map, key..key + 1));
+        let found = map.iter(&read()).fold((0, 0), |(count, sum), (key, _)| (count + 1, sum + key));
+        assert_eq!(found, (key + 1, key * (key + 1) / 2));
+    }
+    let large = map.capacity();
+    for key in keys.rev() {
+        check(key, &|| assert!(map.remove(&key, &read()).is_some()));
+        let found = map.iter(&read()).fold((0, 0), |(count, sum), (key, _)| (count + 1, sum + key));
+        assert_eq!(found, (key, key * (key - 1) / 2));
+    }
+    assert!(map.capacity() < large);
+}
