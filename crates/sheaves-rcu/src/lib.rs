@@ -56,11 +56,11 @@ pub use reader::section::is_reading;
 /// For the other crates of this workspace, their tests and benchmarks. It may change at any time.
 #[doc(hidden)]
 pub mod internal {
+    pub use crate::defer::work::layers::{LayerAbove, register, trim};
     pub use crate::defer::work::reclaimer::{is_reclaimer, reclaimer_thread};
     pub use crate::defer::work::requests::{
         arm_age, arm_keeper, leave_to_reclaimer, request_membarrier, request_sweep, wake_if_pressed,
     };
-    pub use crate::defer::work::sink::{Sink, register, trim};
     pub use crate::grace::cookie::start_quietly;
     pub use crate::grace::expedite::end_expedite;
     pub use crate::grace::survey::{Reading, Section, Survey, readers, section, survey};

@@ -19,12 +19,12 @@ use crate::space::cache_id::{CLASSES_MAX, CacheId};
 use crate::space::granule::{self, Granule};
 use crate::space::window::GRANULE_BYTES;
 use crate::space::{checking, slab};
-use crate::{fork, sink, slow};
+use crate::{fork, layer, slow};
 
 /// Before a shape is computed, which depends on the mode of the process.
 pub(crate) fn start() -> Result<(), CacheError> {
     fork::announce();
-    sink::register();
+    layer::register();
     if registry::start() { Ok(()) } else { Err(CacheError::OutOfMemory) }
 }
 

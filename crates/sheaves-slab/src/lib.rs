@@ -28,8 +28,8 @@
 //! | `returning` | unused memory goes back |
 //!
 //! Above them are the slow paths, `slow`, `hardened` and `bulk`; [`stats`] and `sampling` (a heap
-//! profile on, off and dumped); `sink`, what `sheaves-rcu` calls; `fork`, all locks in their order;
-//! and the calls, `by_id`, [`raw`] and [`Cache`]. Start reading at `raw`, then at `slow`.
+//! profile on, off and dumped); `layer`, what `sheaves-rcu` calls; `fork`, all locks in order; and
+//! the calls, `by_id`, [`raw`] and [`Cache`]. Start reading at `raw`, then at `slow`.
 #![no_std]
 
 mod bulk;
@@ -39,6 +39,7 @@ mod checked;
 mod deferred;
 mod fork;
 mod hardened;
+mod layer;
 mod moves;
 mod parts;
 mod protocol;
@@ -47,7 +48,6 @@ mod records;
 mod returning;
 #[doc(hidden)]
 pub mod sampling;
-mod sink;
 mod slow;
 mod space;
 pub mod stats;

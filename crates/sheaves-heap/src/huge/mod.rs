@@ -172,7 +172,7 @@ pub(crate) fn register() {
     internal::register(&Huge);
 }
 
-impl internal::Sink for Huge {
+impl internal::LayerAbove for Huge {
     fn tick(&self, _reach: Reach) -> bool {
         let Some(decay_ms) = keeper::decay_ms() else { return false };
         let before_ms = clock::coarse_ms().saturating_sub(decay_ms);

@@ -7,13 +7,14 @@ use sheaves_sys::clock;
 use super::store::emergency::{self, Emergencies};
 use super::store::extents::SHEAVES;
 use super::store::pressure;
-use super::work::sink::{self, Pending, SINKS_MAX};
+use super::store::shard::Pending;
+use super::work::layers::{self, LAYERS_MAX};
 use super::work::{bell, calls, channel, keeper, round, watch};
 
-/// What one [`super::work::sink::Sink`] has pending.
+/// What one layer above has pending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SinkPending {
-    /// The sink's name, empty if there is none.
+pub struct LayerPending {
+    /// The layer's name, empty if there is none.
     pub name: &'static str,
     /// What it has pending.
     pub pending: Pending,
@@ -32,8 +33,8 @@ pub struct Statistics {
     pub channels: Pending,
     /// Number of objects of channels that are linked.
     pub linked_objects: u64,
-    /// Objects of the layers above, by sink.
-    pub sinks: [SinkPending; SINKS_MAX],
+    /// Objects of the layers above, by layer.
+    pub layers: [LayerPending; LAYERS_MAX],
     /// Which part of all these is sealed.
     pub sealed: Pending,
     /// Upper bound for the age of the oldest object or callback, in ms; 0 if there is none.
@@ -58,8 +59,8 @@ impl Statistics {
     /// Everything that is deferred.
     #[must_use]
     pub fn pending(&self) -> Pending {
-        let sinks = self.sinks.iter().map(|sink| sink.pending);
-        let all = sinks.chain([self.calls, self.linked_calls, self.channels]);
+        let layers = self.layers.iter().map(|layer| layer.pending);
+        let all = layers.chain([self.calls, self.linked_calls, self.channels]);
         all.fold(Pending::default(), |sum, one| sum + one)
     }
 }
@@ -69,9 +70,9 @@ impl Statistics {
 pub fn statistics() -> Statistics {
     let (calls, linked_calls) = calls::pending();
     let (channels, linked_objects) = Pending::of(channel::shards());
-    let mut sinks = [SinkPending::default(); SINKS_MAX];
-    for (pending, sink) in sinks.iter_mut().zip(sink::sinks()) {
-        *pending = SinkPending { name: sink.name(), pending: sink.pending() };
+    let mut layers = [LayerPending::default(); LAYERS_MAX];
+    for (pending, layer) in layers.iter_mut().zip(layers::layers()) {
+        *pending = LayerPending { name: layer.name(), pending: layer.pending() };
     }
     let [objects, bytes] = pressure::sealed();
     let oldest = round::oldest_ms();
@@ -82,7 +83,7 @@ pub fn statistics() -> Statistics {
         linked_calls,
         channels,
         linked_objects: linked_objects as u64,
-        sinks,
+        layers,
         sealed: Pending { objects, bytes },
         oldest_age_ms: oldest.map_or(0, |since| clock::coarse_ms().saturating_sub(since)),
         emergencies: emergency::emergencies(),

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::thread;
 
 use sheaves_rcu::internal::keeper::{is_active, period_ms};
-use sheaves_rcu::internal::{Sink, arm_keeper, reclaimer_thread, register};
+use sheaves_rcu::internal::{LayerAbove, arm_keeper, reclaimer_thread, register};
 use sheaves_sys::membarrier::Reach;
 
 use crate::{alone, is_own, pass_own, wait_until};
@@ -18,7 +18,7 @@ struct Unused {
 
 static UNUSED: Unused = Unused { ticks_left: AtomicUsize::new(0), ticks: AtomicUsize::new(0) };
 
-impl Sink for Unused {
+impl LayerAbove for Unused {
     fn tick(&self, _reach: Reach) -> bool {
         self.ticks.fetch_add(1, Ordering::SeqCst);
         let less = |left: usize| left.checked_sub(1);

@@ -78,7 +78,7 @@ impl CacheId {
     #[inline]
     pub(crate) fn is_deferring(self) -> bool {
         let (word, bit) = self.bit_in_set();
-        // Acquire pairs with the Release below: the sink is registered.
+        // Acquire pairs with the Release below: the layer is registered.
         DEFERRING[word].load(Ordering::Acquire) & bit != 0
     }
 

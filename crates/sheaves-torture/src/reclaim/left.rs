@@ -11,8 +11,8 @@ pub(super) fn left() -> Vec<String> {
         ("channels", statistics.channels),
         ("sealed", statistics.sealed),
     ];
-    let sinks = statistics.sinks.map(|sink| (sink.name, sink.pending));
-    let pending = paths.into_iter().chain(sinks);
+    let layers = statistics.layers.map(|layer| (layer.name, layer.pending));
+    let pending = paths.into_iter().chain(layers);
     let pending = pending.filter(|(_, pending)| pending.objects != 0 || pending.bytes != 0);
     let mut left: Vec<_> = pending
         .map(|(name, pending)| {

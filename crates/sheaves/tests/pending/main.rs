@@ -132,11 +132,11 @@ fn pending() -> [Pending; 3] {
         objects: one.objects + other.objects,
         bytes: one.bytes + other.bytes,
     };
-    let sinks = statistics.sinks.map(|sink| sink.pending);
+    let layers = statistics.layers.map(|layer| layer.pending);
     [
         sum(statistics.calls, statistics.linked_calls),
         statistics.channels,
-        sinks.into_iter().fold(Pending::default(), sum),
+        layers.into_iter().fold(Pending::default(), sum),
     ]
 }
 

@@ -213,6 +213,38 @@ impl Shard {
     }
 }
 
+/// What is deferred and not yet reclaimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pending {
+    /// Number of objects, or callbacks.
+    pub objects: u64,
+    /// Their bytes, as far as they are known.
+    pub bytes: u64,
+}
+
+impl Pending {
+    pub(crate) fn new(objects: usize, bytes: usize) -> Pending {
+        Pending { objects: objects as u64, bytes: bytes as u64 }
+    }
+
+    /// What is pending in some shards, and how much of it is linked.
+    pub(crate) fn of<'a>(shards: impl IntoIterator<Item = &'a Shard>) -> (Pending, usize) {
+        // Relaxed: statistics.
+        let load = |count: &AtomicUsize| count.load(Ordering::Relaxed);
+        shards.into_iter().fold((Pending::default(), 0), |(pending, linked), shard| {
+            let own = Pending::new(load(&shard.objects), load(&shard.bytes));
+            (pending + own, linked + load(&shard.linked))
+        })
+    }
+}
+
+impl core::ops::Add for Pending {
+    type Output = Pending;
+    fn add(self, other: Pending) -> Pending {
+        Pending { objects: self.objects + other.objects, bytes: self.bytes + other.bytes }
+    }
+}
+
 /// Makes a sheaf that the caller owns an empty one.
 pub(crate) fn format(sheaf: Sheaf) -> Cursor {
     // SAFETY: the caller owns it.

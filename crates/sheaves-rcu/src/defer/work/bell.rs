@@ -18,7 +18,7 @@ use sheaves_sys::{futex, request};
 pub(crate) const READY: u32 = 1;
 /// Everything is to be sealed and reclaimed now.
 pub(crate) const FLUSH: u32 = 2;
-/// Other slots are to be swept, see [`super::sink::Sink::sweep`].
+/// Other slots are to be swept, see [`super::layers::LayerAbove::sweep`].
 pub(crate) const SWEEP: u32 = 4;
 const AWAKE: u32 = 0;
 pub(crate) const UNTIL_AGE: u32 = 1;

@@ -26,12 +26,11 @@ use sheaves_sys::lock::Held;
 use sheaves_sys::membarrier::Reach;
 use sheaves_sys::{report, tsan};
 
-use super::sink::Pending;
 use super::watch;
 use crate::defer::store::emergency;
 use crate::defer::store::extents::SHEAVES;
 use crate::defer::store::head::{Call, Head};
-use crate::defer::store::shard::{self, Batch, CAPACITY, SENTINEL, Shard, Waiting};
+use crate::defer::store::shard::{self, Batch, CAPACITY, Pending, SENTINEL, Shard, Waiting};
 use crate::reader::guard::raw::SEQUENCE;
 use crate::reader::section;
 

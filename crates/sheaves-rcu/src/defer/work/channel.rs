@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use sheaves_percpu::internal::current_slot;
 use sheaves_sys::report;
 
-use super::{sink, watch};
+use super::{layers, watch};
 use crate::defer::store::head::Head;
 use crate::defer::store::shard::{CAPACITY, Shard};
 
@@ -86,7 +86,7 @@ impl Channel {
         if self.is_known.load(Ordering::Acquire) {
             return;
         }
-        let _registering = sink::SINKS.lock();
+        let _registering = layers::LAYERS.lock();
         // Another thread may have added it, maybe one that is not in this child of a fork.
         if !all().any(|known| core::ptr::eq(known, self)) {
             // Relaxed, both: change under the lock.

@@ -1,9 +1,8 @@
 //! The keeper: the reclaimer, as the thread that returns unused memory to the kernel.
 //!
 //! A layer above arms it when memory lies unused. From then on it ticks twice in the time of
-//! `SHEAVES_DECAY_MS`, see [`Sink::tick`](super::sink::Sink::tick), until a tick finds nothing
-//! unused. Between two ticks it has the layers above compact what is in use, as long as that has an
-//! effect.
+//! `SHEAVES_DECAY_MS`, see [`super::layers::LayerAbove::tick`], until a tick finds nothing unused.
+//! Between two ticks it has the layers above compact what is in use, as long as that has an effect.
 //!
 //! It makes no process multi-threaded: while there is one thread, nothing is armed, and the layers
 //! return memory when something is freed. The child of a fork has one thread, although libc goes on
@@ -22,7 +21,7 @@ use sheaves_sys::membarrier::Reach;
 use sheaves_sys::options::{DECAY_MS, NEVER};
 use sheaves_sys::{clock, probe, tls};
 
-use super::sink;
+use super::layers;
 
 static ARMED: AtomicBool = AtomicBool::new(false);
 /// The keeper ticks at this moment. Written by it.
@@ -40,8 +39,7 @@ static BUSY_NS: AtomicU64 = AtomicU64::new(0);
 
 /// The shortest time between two ticks.
 const PERIOD_MS_MIN: u64 = 10;
-/// The time between two calls of [`Sink::compact`](super::sink::Sink::compact) while they have an
-/// effect.
+/// The time between two calls of [`layers::LayerAbove::compact`] while they have an effect.
 const COMPACT_EVERY_MS: u64 = 20;
 
 /// How long memory lies unused before it returns to the kernel, in milliseconds; `None` for ever.
@@ -145,7 +143,7 @@ pub(crate) fn tick_if_due() -> bool {
             arm(true);
         }
     }
-    let has_effect = sink::sinks().fold(false, |has_effect, sink| sink.compact() | has_effect);
+    let has_effect = layers::layers().fold(false, |has_effect, layer| layer.compact() | has_effect);
     let next_ms = if has_effect { clock::coarse_ms() + COMPACT_EVERY_MS } else { NEVER };
     COMPACTS_MS.store(next_ms, Ordering::Relaxed);
     IS_TICKING.store(false, Ordering::Relaxed);
@@ -161,7 +159,7 @@ pub fn tick_here() {
 /// True if something is left.
 fn tick(reach: Reach) -> bool {
     let begin_ns = clock::fine_ns();
-    let is_left = sink::sinks().fold(false, |is_left, sink| sink.tick(reach) | is_left);
+    let is_left = layers::layers().fold(false, |is_left, layer| layer.tick(reach) | is_left);
     // Relaxed, both: statistics.
     TICKS.fetch_add(1, Ordering::Relaxed);
     BUSY_NS.fetch_add(clock::fine_ns().saturating_sub(begin_ns), Ordering::Relaxed);

@@ -18,12 +18,12 @@
 //! | `flush`, `barrier`: [`bell::FLUSH`] | `flush` | has a round now |
 //! | `wake_if_pressed`, `start_batch`: [`bell::READY`] | yes | reclaims what is sealed |
 //! | `request_membarrier`: [`bell::READY`] | no | the same, and so makes the membarrier |
-//! | `request_sweep`: [`bell::SWEEP`] | no | calls `sweep` of the sinks |
+//! | `request_sweep`: [`bell::SWEEP`] | no | calls `sweep` of the layers above |
 //! | `arm_keeper` | if `may_start` | is the keeper, at intervals |
 //! | `leave_to_reclaimer` | if `may_start` | answers the tool that asks |
 //! | a poll of a future | yes | waits for its grace period, and wakes it |
 //!
-//! From the bottom up: `watch` (callbacks that take long); `sink`, `calls`, `channel` (what is
+//! From the bottom up: `watch` (callbacks that take long); `layers`, `calls`, `channel` (what is
 //! reclaimed); `keeper` (unused memory); `driver`, `round` (how); `futures`, `bell`, `reclaimer`
 //! and `requests` (when).
 
@@ -33,8 +33,8 @@ pub(crate) mod channel;
 pub(crate) mod driver;
 pub(crate) mod futures;
 pub(crate) mod keeper;
+pub(crate) mod layers;
 pub(crate) mod reclaimer;
 pub(crate) mod requests;
 pub(crate) mod round;
-pub(crate) mod sink;
 pub(crate) mod watch;

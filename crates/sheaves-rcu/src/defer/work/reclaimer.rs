@@ -24,7 +24,7 @@ use sheaves_sys::options::{RCU_AGE_MS, RCU_RECLAIMERS};
 use sheaves_sys::{clock, report, request, sandbox, thread, tls};
 
 use super::bell::{self, FLUSH, READY, SWEEP, UNTIL_AGE, UNTIL_DEFERRED};
-use super::{calls, channel, driver, futures, keeper, round, sink};
+use super::{calls, channel, driver, futures, keeper, layers, round};
 use crate::defer::store::extents::SHEAVES;
 use crate::defer::store::pressure;
 use crate::defer::store::shard::Shard;
@@ -138,7 +138,7 @@ fn run() {
     }
     // First, as a sweep may replace the page with the request.
     request::answer();
-    sink::sinks().for_each(|sink| sink.sweep());
+    layers::layers().for_each(|layer| layer.sweep());
     loop {
         work_until_idle();
         driver::stop_workers();
@@ -167,7 +167,7 @@ fn work_until_idle() {
         let (bell, requests) = bell::take_requests();
         let mut has_done = request::answer() | keeper::tick_if_due();
         if requests & SWEEP != 0 {
-            sink::sinks().for_each(|sink| sink.sweep());
+            layers::layers().for_each(|layer| layer.sweep());
             has_done = true;
         }
         let age_ms = pressure::age_ms();
@@ -262,7 +262,7 @@ fn shards() -> impl Iterator<Item = &'static Shard> {
 
 /// A fork does not wait for the driver, see `driver`.
 fn prepare() {
-    sink::SINKS.acquire();
+    layers::LAYERS.acquire();
     shards().for_each(|shard| shard.waiting.acquire());
     SHEAVES.state.acquire();
 }
@@ -273,7 +273,7 @@ fn parent() {
     // SAFETY: as above.
     shards().for_each(|shard| unsafe { shard.waiting.release() });
     // SAFETY: as above.
-    unsafe { sink::SINKS.release() };
+    unsafe { layers::LAYERS.release() };
 }
 
 fn child() {

@@ -63,8 +63,8 @@ pub(crate) fn wake_reclaimer(may_start: bool) -> bool {
     is_there
 }
 
-/// Requests that the reclaimer sweeps what only it may reach, see [`super::sink::Sink::sweep`].
-/// False if there is none. Not under a lock.
+/// Requests that the reclaimer sweeps what only it may reach. False if there is none. Not under a
+/// lock. See [`super::layers::LayerAbove::sweep`].
 pub fn request_sweep() -> bool {
     let is_there = is_running();
     if is_there {

@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use sheaves_sys::{clock, futex};
 
 use super::driver::{self, Driver};
-use super::{calls, channel, sink};
+use super::{calls, channel, layers};
 use crate::defer::store::extents::SHEAVES;
 use crate::defer::store::pressure::{self, Pressure};
 use crate::grace::cookie::Cookie;
@@ -119,7 +119,7 @@ fn seal(_: &Driver) -> bool {
     let is_complete = calls::seal_all();
     channel::seal_all();
     let is_complete =
-        sink::sinks().fold(is_complete, |is_complete, sink| sink.seal() & is_complete);
+        layers::layers().fold(is_complete, |is_complete, layer| layer.seal() & is_complete);
     if let Some(since_ms) = since {
         Deferred::note(since_ms);
     }
@@ -145,7 +145,7 @@ pub(crate) fn reclaim(driver_role: &Driver) -> bool {
 
 /// Reclaims what is ready and needs no callback; true if something was.
 fn free_ready() -> bool {
-    sink::sinks().fold(channel::free_ready(), |any, sink| any | sink.reclaim())
+    layers::layers().fold(channel::free_ready(), |any, layer| any | layer.reclaim())
 }
 
 /// A whole round: reclaims everything that was deferred before. Waits for readers.

@@ -1,7 +1,7 @@
 //! This layer as `sheaves-rcu` sees it: it stores deferred objects, and keeps unused memory.
 
 use sheaves_rcu::defer::Pending;
-use sheaves_rcu::internal::{self, Sink};
+use sheaves_rcu::internal::{self, LayerAbove};
 use sheaves_sys::membarrier::Reach;
 
 use sheaves_sys::fault;
@@ -19,7 +19,7 @@ pub(crate) fn register() {
     internal::register(&Slab);
 }
 
-impl Sink for Slab {
+impl LayerAbove for Slab {
     fn seal(&self) -> bool {
         deferred::seal_all()
     }
