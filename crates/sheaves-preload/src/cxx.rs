@@ -23,7 +23,7 @@ use core::ffi::{CStr, c_void};
 use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
 use sheaves_heap as heap;
-use sheaves_sys::{object, report};
+use sheaves_sys::{function, object, report};
 
 /// An operator as the loader has bound its name for all objects; `replaceable.list` has the names.
 #[repr(transparent)]
@@ -120,16 +120,18 @@ fn unless_replaced(alloc: impl FnOnce() -> *mut u8) -> *mut u8 {
 }
 
 /// The runtime's own operator of this name.
+///
+/// # Safety
+/// The operator may be called by the function pointer `F`.
 #[cold]
-fn next(name: &CStr) -> *mut c_void {
-    let operator = object::next_symbol(name);
-    if operator.is_null() {
+unsafe fn next<F: Copy>(name: &CStr) -> F {
+    // SAFETY: the same contract.
+    unsafe { function::at(object::next_symbol(name)) }.unwrap_or_else(|| {
         report::die(format_args!(
             "operator new cannot call the C++ runtime: the program does not link it (memory is \
              out, or the program has an operator new of its own)"
-        ));
-    }
-    operator
+        ))
+    })
 }
 
 /// The block, if it is not null, or what the C++ runtime's operator returns or throws.
@@ -140,10 +142,9 @@ macro_rules! block_or_own {
             return block.cast();
         }
         let name = concat!(stringify!($symbol), "\0").as_bytes();
-        let own = next(CStr::from_bytes_with_nul(name).unwrap_or_default());
         type Operator = extern "C-unwind" fn($($type),*) -> *mut c_void;
         // SAFETY: a symbol of this name is an operator of this type.
-        let own = unsafe { core::mem::transmute::<*mut c_void, Operator>(own) };
+        let own = unsafe { next::<Operator>(CStr::from_bytes_with_nul(name).unwrap_or_default()) };
         own($($arg),*)
     }};
 }
