@@ -95,7 +95,7 @@ pub unsafe fn check_and_free(id: CacheId, object: usize) {
     slow::free_slow(id, object);
 }
 
-/// Frees a guarded block of malloc, on behalf of the caller of a function; aborts the process,
+/// Frees a trap of malloc, on behalf of the caller of a function; aborts the process,
 /// with a report, if it is none.
 ///
 /// # Safety
@@ -106,7 +106,7 @@ pub unsafe fn free_trap(block: usize, frame: Frame) {
     surplus::after_free();
 }
 
-/// Defers a guarded block of malloc, likewise.
+/// Defers a trap of malloc, likewise.
 ///
 /// # Safety
 /// As [`crate::raw::Cache::free_rcu`].

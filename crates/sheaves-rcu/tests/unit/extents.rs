@@ -1,3 +1,5 @@
+//! Tests of private items of `defer/store/extents`.
+
 extern crate std;
 use super::*;
 use std::vec::Vec;

@@ -1,3 +1,5 @@
+//! Tests of private items of `defer/store/head`.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Tests of private items of `defer/store/list`.
+
 use super::*;
 
 fn push(list: &mut Heads, heads: &mut [Head], bytes: usize) {

@@ -1,3 +1,5 @@
+//! Tests of private items of `protocol`.
+
 use super::machine::AtomicU64;
 use super::owner::{Owner, STAMP_SHIFT, Seen};
 use super::reader::*;

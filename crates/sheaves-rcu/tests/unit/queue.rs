@@ -1,3 +1,5 @@
+//! Tests of private items of `defer/store/queue`.
+
 use alloc::boxed::Box;
 
 use super::*;

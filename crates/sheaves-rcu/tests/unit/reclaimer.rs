@@ -1,3 +1,5 @@
+//! Tests of private items of `defer/work/reclaimer`.
+
 extern crate std;
 use super::*;
 use core::time::Duration;

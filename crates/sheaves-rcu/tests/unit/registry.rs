@@ -1,3 +1,5 @@
+//! Tests of private items of `reader/registry`.
+
 use super::*;
 
 #[test]

@@ -51,17 +51,17 @@ fn pop_tagged_slow(
 }
 
 /// Makes the allocation of an object, which the caller owns, a sample if profiling is on, and
-/// perhaps a guarded one. Returns the object that is allocated: this one, one of a watched slab in
-/// its place, or a guarded block.
+/// perhaps a trap. Returns the object that is allocated: this one, one of a watched slab in
+/// its place, or a trap.
 #[cold]
 fn sample(id: CacheId, object: usize, request: &AllocRequest) -> usize {
     let has_size = request.bytes != 0 && !tags::has_unnoted_frees(id);
     let bytes = if has_size { request.bytes } else { id.shape().size };
-    if let Some(guarded) = trap::alloc(id, object, bytes, request) {
+    if let Some(block) = trap::alloc(id, object, bytes, request) {
         if profile::rate() != 0 {
-            profile::open(id, guarded, request);
+            profile::open(id, block, request);
         }
-        return guarded;
+        return block;
     }
     if profile::rate() == 0 {
         return object;

@@ -1,4 +1,4 @@
-//! What is known of single objects: samples of heap profiles, guarded blocks, the stacks of frees,
+//! What is known of single objects: samples of heap profiles, traps, the stacks of frees,
 //! leaks, and the bytes of hardened objects. Nothing here knows where an object is.
 
 pub mod by_address;

@@ -1,3 +1,5 @@
+//! Tests of private items of `records/by_address`.
+
 extern crate std;
 
 use std::collections::HashMap;

@@ -1,3 +1,5 @@
+//! Tests of private items of `space/chunk`.
+
 extern crate std;
 use super::advice::Advice;
 use super::dense::DENSE_MS;

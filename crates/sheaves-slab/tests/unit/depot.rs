@@ -1,3 +1,5 @@
+//! Tests of private items of `parts/depot`.
+
 use core::alloc::Layout;
 
 use sheaves_percpu::internal::Cursor;

@@ -1,3 +1,5 @@
+//! Tests of private items of `records/profile/chance`.
+
 extern crate std;
 
 use super::*;

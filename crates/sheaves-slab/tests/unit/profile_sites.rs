@@ -1,3 +1,5 @@
+//! Tests of private items of `records/profile/sites`.
+
 extern crate std;
 
 use std::vec::Vec;

@@ -1,3 +1,5 @@
+//! Tests of private items of `protocol`.
+
 use super::counting::lowest_bits;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Tests of private items of `parts/shape`.
+
 use super::*;
 
 fn shape_of(size: usize, align: usize) -> Option<Shape> {

@@ -1,3 +1,5 @@
+//! Tests of private items of `space/slab`.
+
 use core::sync::atomic::Ordering;
 
 use super::{Holes, header};

@@ -1,3 +1,5 @@
+//! Tests of private items of `moves/tags`.
+
 extern crate std;
 
 use core::alloc::Layout;

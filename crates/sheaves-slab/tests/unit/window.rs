@@ -1,3 +1,5 @@
+//! Tests of private items of `space/window`.
+
 extern crate std;
 
 use core::sync::atomic::Ordering;

@@ -1,3 +1,5 @@
+//! Tests of private items of `cgroup`.
+
 extern crate std;
 
 use std::fs;

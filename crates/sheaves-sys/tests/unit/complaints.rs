@@ -1,3 +1,5 @@
+//! Tests of private items of `options/complaints`.
+
 use super::*;
 use crate::options::{ENGINE, PROF, RCU_AGE_MS, SLOTS};
 

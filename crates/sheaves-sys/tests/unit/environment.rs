@@ -1,3 +1,5 @@
+//! Tests of private items of `options/environment`.
+
 extern crate std;
 
 use std::borrow::ToOwned;

@@ -1,3 +1,5 @@
+//! Tests of private items of `options`.
+
 extern crate std;
 
 use std::collections::BTreeSet;

@@ -1,3 +1,5 @@
+//! Tests of private items of `sandbox`.
+
 use super::*;
 
 const STRICT: usize = libc::SECCOMP_SET_MODE_STRICT as usize;

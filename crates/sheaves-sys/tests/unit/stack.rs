@@ -1,3 +1,5 @@
+//! Tests of private items of `reports/stack`.
+
 extern crate std;
 
 use std::vec::Vec;

@@ -1,3 +1,5 @@
+//! Tests of private items of `memory/vm`.
+
 extern crate std;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Tests of private items of `cli`.
+
 use super::status;
 
 #[test]

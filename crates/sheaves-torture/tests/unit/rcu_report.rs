@@ -1,3 +1,5 @@
+//! Tests of private items of `rcu/report`.
+
 use super::*;
 
 /// The report of a run in which nothing happened.

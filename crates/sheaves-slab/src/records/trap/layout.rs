@@ -1,4 +1,4 @@
-//! The pool and the records of guarded blocks, as they are in memory and in a core dump.
+//! The pool and the records of traps, as they are in memory and in a core dump.
 //!
 //! The pool is one mapping, in which each place's pages are between two inaccessible ones:
 //!

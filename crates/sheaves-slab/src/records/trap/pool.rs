@@ -1,4 +1,4 @@
-//! Allocation and free of guarded blocks, under no lock.
+//! Allocation and free of traps, under no lock.
 
 use core::ptr::with_exposed_provenance_mut;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use crate::records::profile::{self, AllocRequest, chance};
 use crate::space::cache_id::{CLASSES_MAX, CacheId};
 use crate::space::{checking, chunk};
 
-/// One in this many samples is guarded; 0 while guard samples are off.
+/// One in this many samples is a trap; 0 while there are no new ones.
 static ONE_IN: AtomicUsize = AtomicUsize::new(0);
 /// The most of them.
 pub const ONE_IN_MAX: usize = options::GUARD_ONE_IN_MAX as usize;
@@ -28,7 +28,7 @@ static LIVE: AtomicUsize = AtomicUsize::new(0);
 /// a sample, because its object has the tag, and what a program costs that allocates much: 256
 /// blocks in this time, then tags are dropped.
 const REST_MS: u64 = 640;
-/// The same where all samples are to be guarded.
+/// The same where all samples are to be traps.
 const REST_MS_ALL: u64 = 10;
 
 /// Bytes around a block that are checked when it is freed: as many before it and behind it, where
@@ -36,7 +36,7 @@ const REST_MS_ALL: u64 = 10;
 const ZONE_BYTES: usize = 64;
 const ZONE: u8 = 0xa5;
 
-/// One in how many samples is guarded; 0 while guard samples are off.
+/// One in how many samples is a trap; 0 while there are no new ones.
 #[must_use]
 pub fn one_in() -> usize {
     // Relaxed: a thread that reads an old value makes a sample more or less.
@@ -75,7 +75,7 @@ pub(crate) fn is_live() -> bool {
     LIVE.load(Ordering::Relaxed) != 0
 }
 
-/// A guarded block of `bytes` instead of an object of a cache, which the caller owns. `None`, with
+/// A trap of `bytes` instead of an object of a cache, which the caller owns. `None`, with
 /// nothing changed, for most samples, and where it cannot be.
 pub(crate) fn alloc(
     id: CacheId,
@@ -228,14 +228,14 @@ fn end(place: usize, word: u64, address: usize, frame: Frame) -> usize {
     object
 }
 
-/// Replaces guarded blocks, in a sheaf that has left its slot or whose grace period is over, by the
-/// objects in whose place they are: the blocks are free now.
+/// Replaces traps, in a sheaf that has left its slot or whose grace period is over, by the
+/// objects in whose place they are: the traps are free now.
 #[cold]
 pub(crate) fn replace_traps(objects: &mut [usize]) {
     let pool = table::range();
     // Most sheaves hold none, which is found without a branch for each object.
-    let is_one_guarded = |found, object| found | pool.contains(object);
-    if !objects.iter().fold(false, is_one_guarded) {
+    let has_trap = |found, object| found | pool.contains(object);
+    if !objects.iter().fold(false, has_trap) {
         return;
     }
     for object in objects.iter_mut().filter(|object| contains(**object)) {
@@ -257,7 +257,7 @@ pub(crate) fn defer(address: usize, frame: Frame) -> CacheId {
     CacheId::new(field(place, CACHE) as u16)
 }
 
-/// Notes that the guarded ones of some objects are deferred, unless that is known.
+/// Notes that the traps among some objects are deferred, unless that is known.
 #[cold]
 pub(crate) fn note_deferred(objects: &[usize]) {
     for object in objects.iter().filter(|object| contains(**object)) {
@@ -270,7 +270,7 @@ pub(crate) fn note_deferred(objects: &[usize]) {
     }
 }
 
-/// Notes the call that defers the free of a block of the heap, if the block is guarded: for calls
+/// Notes the call that defers the free of a block of the heap, if that is a trap: for calls
 /// that free it themselves after a grace period.
 #[inline]
 pub fn note_deferral(address: usize, frame: Frame) {

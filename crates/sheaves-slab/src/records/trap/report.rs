@@ -1,4 +1,4 @@
-//! What is reported of an error at a guarded block: some lines on standard error.
+//! What is reported of an error at a trap: some lines on standard error.
 //!
 //! Async-signal-safe. A thread that faults while another one reports waits for it, for a second at
 //! most; then it writes its first line only.

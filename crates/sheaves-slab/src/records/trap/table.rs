@@ -13,7 +13,7 @@ use super::layout::{
     Record, STATES_AT, State, WORDS,
 };
 
-/// Bytes of a place, on machines with smaller pages; no block of more is guarded.
+/// Bytes of a place, on machines with smaller pages; no larger block is a trap.
 const BODY_BYTES: usize = 32 << 10;
 
 /// The pool and its size, 0 while there is none.
