@@ -5,7 +5,6 @@
 //! until [`end_startup`], for at least one second and at most ten. `SHEAVES_RCU` overrides every
 //! request.
 
-use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use sheaves_sys::{clock, options};
@@ -42,16 +41,14 @@ const STARTUP_END: u64 = 1;
 /// While this exists, all grace periods of the process are expedited. Guards nest and may be sent.
 #[derive(Debug)]
 #[must_use = "grace periods are expedited as long as the guard exists"]
-pub struct Expedite {
-    made_here: PhantomData<()>,
-}
+pub struct Expedite(());
 
 /// Expedites all grace periods of the process until the guard is dropped: for phases in which
 /// latency matters more than interrupts. Async-signal-safe.
 pub fn expedite() -> Expedite {
     // Relaxed: a hint; nothing is published through it.
     GUARDS.fetch_add(1, Ordering::Relaxed);
-    Expedite { made_here: PhantomData }
+    Expedite(())
 }
 
 /// Drops a guard that was forgotten, for bindings of other languages.

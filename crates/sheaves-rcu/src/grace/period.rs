@@ -202,7 +202,7 @@ pub(crate) fn lead_without_waiting(number: u64, urgency: Urgency, reach: Reach) 
         }
         if let Some(record) = first_in_the_way() {
             if reach == Reach::Interrupts {
-                check_reader(record, clock::fine_ns().saturating_sub(began_ns()));
+                stall::check_reader(record, clock::fine_ns().saturating_sub(began_ns()));
             }
             break;
         }
@@ -289,13 +289,8 @@ fn wait_for_readers(urgency: Urgency) {
     let mut backoff = Backoff::new(began_ns());
     let spins = if expedite::is_urgent(urgency) { 4 * SCAN_SPINS } else { SCAN_SPINS };
     while let Some(record) = first_in_the_way() {
-        backoff.once(spins, |age_ns, _| check_reader(record, age_ns));
+        backoff.once(spins, |age_ns, _| stall::check_reader(record, age_ns));
     }
-}
-
-fn check_reader(record: u32, age_ns: u64) {
-    // Relaxed: only leaders write it.
-    stall::check_reader(record, age_ns, GLOBAL.0.load(Ordering::Relaxed));
 }
 
 /// How a leader waits for readers: it spins, yields, then sleeps for an eighth of the period's age.

@@ -14,6 +14,7 @@ use sheaves_sys::thread::{self, NAME_BYTES};
 use sheaves_sys::{options, probe, report, sleeper};
 
 use crate::reader::registry;
+use crate::reader::section::GLOBAL;
 
 /// After this time the leader checks whether the reader's thread still exists.
 const ALIVE_NS: u64 = 2_000_000;
@@ -68,23 +69,20 @@ pub fn set_callback(callback: Option<fn(&Stall)>) {
     CALLBACK.set(callback);
 }
 
-pub(crate) fn timeout_ms() -> u64 {
-    options::RCU_STALL_MS.get()
-}
-
 /// Checks record `number`, or [`SHARED`], which is in the way of a grace period. For the leader.
 #[cold]
-pub(crate) fn check_reader(number: u32, age_ns: u64, global: u64) {
+pub(crate) fn check_reader(number: u32, age_ns: u64) {
     let record = (number != SHARED).then(|| registry::record(number));
     if age_ns >= ALIVE_NS && record.is_some() && registry::take_back(number) {
         return;
     }
-    let timeout = timeout_ms();
+    let timeout = options::RCU_STALL_MS.get();
     // The function may take any lock: a thread that holds one leaves the report to a later check.
     if timeout == 0 || age_ns / 1_000_000 < timeout || lock::is_any_held_here() {
         return;
     }
-    // Relaxed, both: only leaders write it, and pass it on with the lead.
+    // Relaxed, all: only leaders write these, and pass them on with the lead.
+    let global = GLOBAL.0.load(Ordering::Relaxed);
     if REPORTED.load(Ordering::Relaxed) == global {
         return;
     }
@@ -112,7 +110,7 @@ pub(crate) fn check_reader(number: u32, age_ns: u64, global: u64) {
 /// [`check_reader`] for an SRCU domain, whose readers are not known.
 #[cold]
 pub(crate) fn report_domain(age_ns: u64, is_reported: &mut bool) {
-    let (timeout, age_ms) = (timeout_ms(), age_ns / 1_000_000);
+    let (timeout, age_ms) = (options::RCU_STALL_MS.get(), age_ns / 1_000_000);
     if !*is_reported && timeout != 0 && age_ms >= timeout {
         *is_reported = true;
         probe::stall(0, age_ms as usize);

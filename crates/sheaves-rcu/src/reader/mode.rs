@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 
 use sheaves_sys::fork::{self, Handlers, Layer};
 use sheaves_sys::membarrier::Reach;
-use sheaves_sys::{clock, membarrier, options, run_when_loaded, sandbox};
+use sheaves_sys::{clock, membarrier, options, report, run_when_loaded, sandbox, thread, tls};
 
 use super::registry;
 
@@ -42,14 +42,19 @@ pub(crate) fn mode() -> FenceMode {
 fn decide() -> FenceMode {
     // Here, too: a linker drops members of an archive that nothing refers to.
     fork::announce(Layer::Readers, &HANDLERS);
-    registry::prepare();
+    thread::prepare_at_exit(registry::at_exit);
     options::read();
     let wants_fences = options::RCU_FENCES.is_on();
     let registered = !wants_fences && membarrier::register_fence_all();
     let chosen = if registered { FenceMode::Membarrier } else { FenceMode::Fences };
     // Release pairs with the Acquire in `mode`. Relaxed on failure: `mode` reads it again.
-    if MODE.compare_exchange(0, chosen as u32, Ordering::Release, Ordering::Relaxed).is_ok() {
-        registry::report_missing_key();
+    let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
+    let is_ours = MODE.compare_exchange(0, chosen as u32, release, relaxed).is_ok();
+    if is_ours && !tls::can_have_reader() {
+        report::report(format_args!(
+            "rcu: libc has no key left below 32: readers are counted together, and grace periods \
+             wait until no thread reads"
+        ));
     }
     mode()
 }
@@ -79,18 +84,17 @@ pub(crate) fn heavy_fence(since_ns: u64, reach: Reach) -> bool {
     if mode() == FenceMode::Fences {
         return true;
     }
-    // Relaxed, both: a flag that is set for good.
-    let is_refused = || IS_REFUSED.load(Ordering::Relaxed) || sandbox::is_entered();
-    if reach == Reach::Interrupts && !is_refused() {
+    if reach == Reach::Interrupts && !fences_by_time() {
         if membarrier::fence_all() {
             return true;
         }
+        // Relaxed: a flag that is set for good.
         IS_REFUSED.store(true, Ordering::Relaxed);
     }
-    is_refused() && clock::fine_ns().saturating_sub(since_ns) >= STORES_SEEN_NS
+    fences_by_time() && clock::fine_ns().saturating_sub(since_ns) >= STORES_SEEN_NS
 }
 
-/// True where [`heavy_fence`] by a [`Reach::Quiet`] thread succeeds after some time.
+/// True where [`heavy_fence`] by any thread succeeds after some time.
 pub(crate) fn fences_by_time() -> bool {
     // Relaxed: as above.
     IS_REFUSED.load(Ordering::Relaxed) || sandbox::is_entered()

@@ -97,21 +97,6 @@ pub(crate) fn record(number: u32) -> &'static Record {
     &segment[(number % SEGMENT_RECORDS) as usize]
 }
 
-/// To be called before the first record is taken.
-pub(crate) fn prepare() {
-    thread::prepare_at_exit(at_exit);
-}
-
-/// Once, after [`prepare`]: reports if threads cannot have records, which a program can notice.
-pub(crate) fn report_missing_key() {
-    if !tls::can_have_reader() {
-        report::report(format_args!(
-            "rcu: libc has no key left below 32: readers are counted together, and grace periods \
-             wait until no thread reads"
-        ));
-    }
-}
-
 /// The state of the calling thread's record. A thread without one gets it now; if `readers_fence`,
 /// all of its sections fence. `None` if memory is out, or where threads cannot have records: then
 /// its sections are counted in [`OVERFLOW`].
@@ -252,7 +237,7 @@ fn clear(record: &Record) {
 }
 
 /// Called at the end of a thread that has registered, with the address of its record.
-unsafe extern "C" fn at_exit(value: *mut c_void) {
+pub(super) unsafe extern "C" fn at_exit(value: *mut c_void) {
     let Some(number) = number_of(value.cast()) else { return };
     let record = record(number);
     let seen = record.owner.load();

@@ -2,7 +2,6 @@
 
 use core::fmt;
 use core::iter::FusedIterator;
-use core::marker::PhantomData;
 
 use super::bucket::{Bucket, MOVED, Places};
 use super::entry::Entry;
@@ -22,7 +21,6 @@ pub struct Iter<'g, K, V> {
     second: Option<&'g Bucket<Entry<K, V>>>,
     bucket: Option<&'g Bucket<Entry<K, V>>>,
     places: Places,
-    entries: PhantomData<&'g (K, V)>,
 }
 
 impl<'g, K, V> Iter<'g, K, V> {
@@ -32,7 +30,7 @@ impl<'g, K, V> Iter<'g, K, V> {
         // SAFETY: the caller's contract.
         let target = table.and_then(|table| unsafe { table.next() });
         let (bucket, places) = (None, Places::occupied(0));
-        Iter { table, target, unit: 0, second: None, bucket, places, entries: PhantomData }
+        Iter { table, target, unit: 0, second: None, bucket, places }
     }
 
     /// The next entry.

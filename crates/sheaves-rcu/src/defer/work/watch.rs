@@ -6,9 +6,7 @@
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use sheaves_sys::{clock, probe, report};
-
-use crate::grace::stall;
+use sheaves_sys::{clock, options, probe, report};
 
 /// How often a thread that waits for callbacks checks for a stalled one.
 pub(crate) const CHECK_NS: u64 = 100_000_000;
@@ -78,7 +76,7 @@ impl Runner {
             self.seen_ms.store(now, Ordering::Relaxed);
             return;
         }
-        let timeout = stall::timeout_ms();
+        let timeout = options::RCU_STALL_MS.get();
         let age_ms = now.saturating_sub(self.seen_ms.load(Ordering::Relaxed));
         let is_late = timeout != 0 && age_ms >= timeout;
         if is_late && self.seen_ms.swap(REPORTED, Ordering::Relaxed) != REPORTED {
