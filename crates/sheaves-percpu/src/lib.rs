@@ -59,6 +59,6 @@ pub mod internal {
     }
     /// Blocks of slots, and what is in them.
     pub mod slots {
-        pub use crate::slots::{ALL, Attached, attach, drain, observe, prepare, slots_used, take};
+        pub use crate::slots::{ALL, attach, drain, observe, prepare, slots_used, take};
     }
 }

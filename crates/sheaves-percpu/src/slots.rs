@@ -34,46 +34,30 @@ static INITIALISED: [AtomicUsize; Region::ALL.len()] = {
 /// One bit per slot: its block has been installed. A drain may have detached it.
 static INSTALLED: [AtomicUsize; CPUS_MAX / 64] = [const { AtomicUsize::new(0) }; CPUS_MAX / 64];
 
-/// The result of [`attach`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Attached {
-    /// The thread's slot has a block: transactions work.
-    Yes,
-    /// The thread has no slot (registration refused for it, or memory is out): continue without.
-    No,
-}
-
 /// Ensures that the calling thread has a slot with a block: registers the thread if libc did not,
-/// and installs the block. May sleep on the slots lock for microseconds. Never allocates.
-/// [`Attached::No`] before the engine's start.
-pub fn attach() -> Attached {
+/// and installs the block. May sleep on the slots lock for microseconds. Never allocates. False
+/// before the engine's start, where registration is refused for the thread, or when memory is out:
+/// then it goes on without.
+pub fn attach() -> bool {
     attach_by(|| Some(SLOTS.lock()))
 }
 
-/// [`attach`] without waiting: returns [`Attached::No`] instead. Async-signal-safe.
-pub(crate) fn attach_at_once() -> Attached {
+/// [`attach`] without waiting: false instead. Async-signal-safe.
+pub(crate) fn attach_at_once() -> bool {
     attach_by(|| SLOTS.try_lock())
 }
 
-fn attach_by(lock: impl FnOnce() -> Option<Held<'static, ()>>) -> Attached {
+fn attach_by(lock: impl FnOnce() -> Option<Held<'static, ()>>) -> bool {
     if engine::mode() == EngineMode::NotStarted {
-        return Attached::No;
+        return false;
     }
     let mut slot = engine::current_slot();
     if slot < 0 && register_own_area() {
         slot = engine::current_slot();
     }
-    let Ok(index) = usize::try_from(slot) else { return Attached::No };
-    if index >= rows::slot_count() {
-        return Attached::No;
-    }
-    if table::current_block(slot) != table::bootstrap() {
-        return Attached::Yes;
-    }
-    match lock() {
-        Some(_slots) if install(index) => Attached::Yes,
-        _ => Attached::No,
-    }
+    let Ok(index) = usize::try_from(slot) else { return false };
+    let has_block = || table::current_block(slot) != table::bootstrap();
+    index < rows::slot_count() && (has_block() || lock().is_some_and(|_slots| install(index)))
 }
 
 /// Installs a slot's block. False when memory is out. Under the slots lock.

@@ -8,7 +8,7 @@ use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
 use sheaves_percpu::internal::Sheaf;
-use sheaves_percpu::internal::slots::{Attached, attach};
+use sheaves_percpu::internal::slots::attach;
 
 use crate::checked::samples::sample_if_tagged;
 use crate::moves::slot::{take_main, take_sheaf};
@@ -47,7 +47,7 @@ fn from_sheaves(
     request: &AllocRequest,
 ) -> usize {
     let mut done = 0;
-    while done < out.len() && attach() == Attached::Yes {
+    while done < out.len() && attach() {
         let rest = &mut out[done..];
         let Some(cursor) = take_main(id, |cursor| !cursor.is_empty())
             .or_else(|| take_sheaf(id.spare(), |cursor| !cursor.is_empty()))
@@ -111,7 +111,7 @@ pub(crate) fn free_bulk(id: CacheId, objects: &[NonNull<u8>]) {
 
 fn into_sheaves(id: CacheId, objects: &[NonNull<u8>]) -> usize {
     let mut done = 0;
-    while done < objects.len() && attach() == Attached::Yes {
+    while done < objects.len() && attach() {
         let Some(cursor) = take_main(id, |cursor| !cursor.is_full())
             .or_else(|| id.descriptor().depot.empty_sheaf())
         else {

@@ -6,7 +6,7 @@
 
 use core::sync::atomic::Ordering;
 
-use sheaves_percpu::internal::slots::{Attached, attach};
+use sheaves_percpu::internal::slots::attach;
 use sheaves_percpu::internal::{Cursor, Word, pop_slow, push_slow};
 use sheaves_sys::membarrier::Reach;
 
@@ -30,7 +30,7 @@ pub(crate) fn alloc(id: CacheId, request: &AllocRequest) -> usize {
     }
     id.descriptor().depot.note_exchange(id.shape());
     for _ in 0..ATTEMPTS {
-        if attach() == Attached::No {
+        if !attach() {
             break;
         }
         if let Some(object) = pop_slow(stock).or_else(|| pop_tagged(id, stock, request)) {
@@ -88,7 +88,7 @@ fn free_in_section(id: CacheId, object: usize) {
     let is_class = usize::from(id.number()) <= CLASSES_MAX;
     id.descriptor().depot.note_exchange(id.shape());
     for _ in 0..if is_class { ATTEMPTS } else { 0 } {
-        if attach() == Attached::No {
+        if !attach() {
             break;
         }
         // SAFETY: the caller of `free` owns the object; what is pushed is not used again.

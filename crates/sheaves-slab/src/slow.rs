@@ -9,7 +9,7 @@
 //! one place, and every move is one exchange of a word whose value names sheaf and fill. A sheaf
 //! that a thread has taken out is the thread's own.
 
-use sheaves_percpu::internal::slots::{Attached, attach};
+use sheaves_percpu::internal::slots::attach;
 use sheaves_percpu::internal::{Cursor, cmp_store, pop_slow, push_slow};
 
 use crate::checked::debug;
@@ -61,7 +61,7 @@ fn alloc_plain(id: CacheId, request: &AllocRequest) -> usize {
         else {
             break;
         };
-        if !install(id, cursor, Cursor::is_empty) && attach() == Attached::No {
+        if !install(id, cursor, Cursor::is_empty) && !attach() {
             break;
         }
     }
@@ -116,7 +116,7 @@ pub(crate) fn push(id: CacheId, entry: usize) {
             return;
         }
         let Some(cursor) = empty_sheaf(id) else { break };
-        if !install(id, cursor, Cursor::is_full) && attach() == Attached::No {
+        if !install(id, cursor, Cursor::is_full) && !attach() {
             break;
         }
     }

@@ -5,7 +5,7 @@
 use crate::engine::current_row;
 use crate::engine::rows::Outcome;
 use crate::rows;
-use crate::slots::{self, Attached};
+use crate::slots;
 
 /// How often a slow path starts over before it goes on without its slot: the thread may get no
 /// block, and other threads may change the slot's words.
@@ -25,7 +25,7 @@ fn until_block<R>(attempt: impl Fn() -> Option<R>) -> Option<R> {
         if found.is_some() {
             return found;
         }
-        if slots::attach_at_once() == Attached::No {
+        if !slots::attach_at_once() {
             // Registration is refused, or a drain has detached the blocks for a moment.
             core::hint::spin_loop();
         }

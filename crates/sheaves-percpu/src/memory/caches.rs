@@ -20,7 +20,7 @@ use crate::memory::access::ATTEMPTS;
 use crate::memory::class::{BATCH_MAX, CLASSES, Class};
 use crate::memory::state::{MEMORY, is_open};
 use crate::sheaf::{Cursor, Sheaf};
-use crate::slots::{self, Attached, attach};
+use crate::slots::{self, attach};
 use crate::word::Word;
 use sheaves_sys::membarrier::Reach;
 
@@ -55,7 +55,7 @@ pub(super) unsafe fn push(class: Class, offset: usize) -> bool {
 pub(super) fn alloc_slow(class: Class) -> Result<usize, Error> {
     Access::get();
     if is_open()
-        && attach() == Attached::Yes
+        && attach()
         && let Some(object) = pop_slow(class.word())
     {
         return Ok(object);
@@ -112,7 +112,7 @@ fn put(sheaf: Sheaf) {
 pub(super) fn free_slow(class: Class, offset: usize) {
     let word = class.word();
     for _ in 0..ATTEMPTS {
-        if attach() == Attached::No {
+        if !attach() {
             break;
         }
         // SAFETY: the caller gives the object up.

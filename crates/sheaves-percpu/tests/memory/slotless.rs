@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use sheaves_percpu::internal::slots::{Attached, attach};
+use sheaves_percpu::internal::slots::attach;
 use sheaves_percpu::internal::{EngineMode, facts};
 use sheaves_percpu::{Counter, PerCpu, PerCpuRef, SlotCell, memory};
 use sheaves_sys::errno;
@@ -14,14 +14,14 @@ use crate::seccomp;
 /// the process when rseq registration fails for a thread after it succeeded for the first one.
 fn without_slot(body: impl Fn() + Sync) -> bool {
     behind(&seccomp::program(&[libc::SYS_rseq], libc::EPERM), || {
-        assert_eq!(attach(), Attached::No);
+        assert!(!attach());
         body();
     })
 }
 
 /// Runs `body` on three threads behind a filter for `rseq`. False where glibc registers threads.
 fn behind(program: &[libc::sock_filter], body: impl Fn() + Sync) -> bool {
-    assert_eq!(attach(), Attached::Yes);
+    assert!(attach());
     let facts = facts();
     if facts.mode != EngineMode::Rseq || sheaves_sys::tls::libc_rseq_offset().is_some() {
         return false;

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use sheaves_percpu::internal::slots::{self, Attached, attach};
+use sheaves_percpu::internal::slots::{self, attach};
 use sheaves_percpu::internal::{Cursor, Word, push_slow};
 use sheaves_sys::membarrier::Reach;
 
@@ -69,7 +69,7 @@ impl Dice {
 
 /// Replaces the slot's sheaf, if the slot has a block, by an empty one.
 fn replace(market: &Market, word: Word) {
-    assert_eq!(attach(), Attached::Yes);
+    assert!(attach());
     let current = load(word);
     if current == Cursor::BOOTSTRAP.bits() {
         return;

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sheaves_percpu::internal::current_slot;
-use sheaves_percpu::internal::slots::{Attached, attach};
+use sheaves_percpu::internal::slots::attach;
 use sheaves_sys::topology::{Affinity, possible_cpus};
 
 static ALONE: Mutex<()> = Mutex::new(());
@@ -47,7 +47,7 @@ impl Drop for Bound {
 pub(crate) fn on_one_slot<R>(mut steps: impl FnMut() -> R) -> R {
     let _bound = Bound::to(processors()[0]);
     loop {
-        assert_eq!(attach(), Attached::Yes);
+        assert!(attach());
         let slot = current_slot();
         let result = steps();
         if current_slot() == slot {

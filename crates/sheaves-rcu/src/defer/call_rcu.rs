@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use core::ops::ControlFlow;
 
 use sheaves_percpu::Access;
-use sheaves_percpu::internal::slots::{Attached, attach};
+use sheaves_percpu::internal::slots::attach;
 use sheaves_percpu::internal::{push, push_slow};
 
 use super::store::head::{Call, Head};
@@ -53,7 +53,7 @@ pub unsafe fn call_hurry(head: *mut Head, call: Call) {
 fn call_slow(head: *mut Head) {
     let mut sealed = None;
     for _ in 0..ATTEMPTS {
-        if attach() == Attached::No {
+        if !attach() {
             break;
         }
         // SAFETY: as in `call_rcu`.

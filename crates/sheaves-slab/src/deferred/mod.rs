@@ -30,7 +30,7 @@ mod all;
 mod emergency;
 mod seal;
 
-use sheaves_percpu::internal::slots::{Attached, attach};
+use sheaves_percpu::internal::slots::attach;
 use sheaves_percpu::internal::{Cursor, cmp_store, load, push_slow};
 use sheaves_rcu::internal;
 
@@ -49,7 +49,7 @@ pub(crate) use seal::{objects, reclaim, take_any_ready, take_ready};
 pub(crate) fn push(id: CacheId, object: usize) {
     let word = id.deferred();
     for _ in 0..ATTEMPTS {
-        if attach() == Attached::No {
+        if !attach() {
             break;
         }
         // SAFETY: the caller of `free_rcu` owns the object and does not use it again.

@@ -1,6 +1,6 @@
 //! The sheaves in the words of the slots.
 
-use sheaves_percpu::internal::slots::{self, Attached, attach};
+use sheaves_percpu::internal::slots::{self, attach};
 use sheaves_percpu::internal::{Cursor, EngineMode, Word, cmp_store, load, mode};
 
 use crate::moves::tags;
@@ -45,9 +45,7 @@ pub(crate) fn exchange(
         if current == Cursor::BOOTSTRAP {
             // A drain has the slot's words, for which `attach` waits. Or every slot of the portable
             // engine is busy; then the thread goes on without one.
-            if attach() == Attached::No
-                || (mode() == EngineMode::Portable && load(word) == Cursor::BOOTSTRAP)
-            {
+            if !attach() || (mode() == EngineMode::Portable && load(word) == Cursor::BOOTSTRAP) {
                 break;
             }
             continue;

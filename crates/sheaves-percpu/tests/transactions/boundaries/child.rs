@@ -5,7 +5,7 @@
 
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use sheaves_percpu::internal::slots::{Attached, attach};
+use sheaves_percpu::internal::slots::attach;
 use sheaves_percpu::internal::{Word, push_slow};
 use sheaves_sys::topology::Affinity;
 
@@ -241,7 +241,7 @@ fn prepare(board: &Board, operation: Operation, places: [usize; 2]) {
             continue;
         }
         loop {
-            assert_eq!(attach(), Attached::Yes);
+            assert!(attach());
             // SAFETY: VACANT is not the bootstrap cursor; this process owns the sheaf.
             let installed = unsafe { cmp_store(WORD, vacant(), value) };
             // Both CPUs can have the same `mm_cid`.

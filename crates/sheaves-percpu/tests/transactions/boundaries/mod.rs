@@ -22,7 +22,7 @@ mod tracee;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sheaves_percpu::internal::slots::{Attached, attach};
+use sheaves_percpu::internal::slots::attach;
 use sheaves_percpu::internal::{EngineMode, facts, mode};
 
 use self::child::{Input, Operation};
@@ -226,7 +226,7 @@ fn to_the_end(tracee: &Tracee, section: &Section, mut signal: i32) -> Result<boo
 }
 
 fn is_rseq() -> bool {
-    assert_eq!(attach(), Attached::Yes);
+    assert!(attach());
     let is_rseq = mode() == EngineMode::Rseq;
     if !is_rseq {
         println!("skipped: this engine has no sections");

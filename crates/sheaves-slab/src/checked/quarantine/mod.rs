@@ -42,7 +42,7 @@ mod queue;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use sheaves_percpu::internal::Cursor;
-use sheaves_percpu::internal::slots::{self, Attached, attach};
+use sheaves_percpu::internal::slots::{self, attach};
 use sheaves_rcu::Cookie;
 use sheaves_rcu::internal;
 use sheaves_sys::membarrier::Reach;
@@ -171,7 +171,7 @@ fn confirm(id: CacheId, awaited: Option<(u64, Cookie)>, reach: Reach) -> bool {
         return has_passed;
     }
     // Without a slot nothing is sealed here.
-    if attach() == Attached::No {
+    if !attach() {
         return false;
     }
     let count = of(id).fifo.lock().older_half();
