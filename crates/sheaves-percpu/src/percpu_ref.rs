@@ -169,7 +169,7 @@ impl<R: Fn()> PerCpuRef<R> {
             // reference.
             exact.max(1).cast_unsigned() - 1
         };
-        // AcqRel: Acquire pairs with the Release in `put_counted` of every earlier put, Release
+        // AcqRel: Acquire pairs with the Release in `put_slow` of every earlier put, Release
         // with the Acquire there. Relaxed on failure: it cannot fail.
         let (set, fetch) = (Ordering::AcqRel, Ordering::Relaxed);
         let before = self.count.fetch_update(set, fetch, |count| Some(gather(count)));
@@ -253,13 +253,10 @@ impl<R: Fn()> PerCpuRef<R> {
     #[cold]
     #[inline(never)]
     fn put_slow(&self) {
-        if self.is_killed() || self.change_slow::<-1>() != Some(Outcome::Done) {
-            self.put_counted();
+        if !self.is_killed() && self.change_slow::<-1>() == Some(Outcome::Done) {
+            return;
         }
-    }
-
-    /// Puts a reference that `count` contains, or will contain after the kill.
-    fn put_counted(&self) {
+        // `count` contains the reference, or will contain it after the kill.
         let decrement = |count: usize| count.checked_sub(1);
         // Release pairs with the Acquire below, of the last put. Relaxed on failure: there was
         // nothing to put.

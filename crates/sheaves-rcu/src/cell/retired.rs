@@ -9,7 +9,6 @@ use sheaves_sys::report;
 
 use crate::grace::cookie::Cookie;
 use crate::grace::expedite::Urgency;
-use crate::grace::period;
 
 /// A value that was replaced in its cell and that readers may still use.
 ///
@@ -106,12 +105,9 @@ impl<T> core::ops::Deref for Retired<T> {
 
 impl<T> Drop for Retired<T> {
     fn drop(&mut self) {
-        if !self.cookie.poll() {
-            if period::waits_for_itself() {
-                report::report(format_args!("rcu: a retired value is leaked: dropped by a reader"));
-                return;
-            }
-            period::wait_for(self.cookie.to_bits(), Urgency::Normal);
+        if self.cookie.wait().is_err() {
+            report::report(format_args!("rcu: a retired value is leaked: dropped by a reader"));
+            return;
         }
         // SAFETY: from a box, and a grace period has passed.
         drop(unsafe { Box::from_raw(self.value.as_ptr()) });

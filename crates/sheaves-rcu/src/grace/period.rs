@@ -132,14 +132,9 @@ impl Drop for Lead<'_> {
     }
 }
 
-/// True if the calling thread would deadlock by waiting for readers, see [`InsideReader`].
-pub(crate) fn waits_for_itself() -> bool {
-    section::is_reading() || stall::is_calling_here()
-}
-
-/// Refuses, with a line on standard error, a wait that would deadlock.
+/// Refuses, with a line on standard error, a wait that would deadlock, see [`InsideReader`].
 pub(crate) fn refuse_inside_reader() -> Result<(), InsideReader> {
-    if waits_for_itself() {
+    if section::is_reading() || stall::is_calling_here() {
         let thread = thread::id();
         report::report(format_args!(
             "rcu: thread {thread} is inside a read section: waiting for readers would deadlock"

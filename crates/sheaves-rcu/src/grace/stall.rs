@@ -130,13 +130,11 @@ fn write(stall: &Stall) {
     };
     let stack = (!stall.has_ended).then(|| sleeper::of(thread));
     let stack: &dyn Display = stack.as_ref().map_or(&"", |stack| stack);
-    match stall.entered {
-        Some(location) => {
-            let entered = format_args!("entered at {location}");
-            report::report(format_args!("rcu: thread {thread} {what}, {entered}{stack}"));
-        }
-        None => report::report(format_args!("rcu: thread {thread} {what}{stack}")),
-    }
+    let entered = match stall.entered {
+        Some(location) => format_args!(", entered at {}", *location),
+        None => format_args!(""),
+    };
+    report::report(format_args!("rcu: thread {thread} {what}{entered}{stack}"));
 }
 
 fn call(stall: &Stall) {
