@@ -182,6 +182,10 @@ impl Cursor {
     /// The cursor of a word whose slot has a block but no sheaf in this word.
     pub const VACANT: Cursor = Cursor(&raw const CONSTANT.vacant[Sheaf::ENTRIES - 1]);
 
+    pub(crate) const fn pointer(self) -> *mut usize {
+        self.0.cast_mut()
+    }
+
     /// The number that a word holds.
     #[inline]
     pub fn bits(self) -> usize {

@@ -19,15 +19,15 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 /// opening of rows.
 pub(crate) static SLOTS: Lock<()> = Lock::new(());
 
-/// How many words of each region, from its first on, are initialised in every installed block.
-///
-/// At least 256 of `CACHES` and 128 of `DEFERRED`: malloc's fast paths may use a size class's words
-/// before its cache is created. At least 1 of `CALLS`: deferred calls are pushed without a check.
+/// How many words of each region, from its first on, are initialised in every installed block, and
+/// in the bootstrap block.
 static INITIALISED: [AtomicUsize; Region::ALL.len()] = {
     let mut words = [const { AtomicUsize::new(0) }; Region::ALL.len()];
-    words[Region::CACHES.index] = AtomicUsize::new(256);
-    words[Region::DEFERRED.index] = AtomicUsize::new(128);
-    words[Region::CALLS.index] = AtomicUsize::new(1);
+    let mut index = 0;
+    while index < words.len() {
+        words[index] = AtomicUsize::new(Region::ALL[index].at_start);
+        index += 1;
+    }
     words
 };
 
@@ -102,9 +102,11 @@ pub fn prepare(region: Region, words: usize) {
     debug_assert!(engine::mode() != EngineMode::NotStarted);
     let _slots = SLOTS.lock();
     let before = initialised_in(region);
-    for index in installed_indexes().filter(|_| before < words) {
-        // These words are not in use yet: their number is published after this call.
-        vacate(rows::row(index), (before..words).map(|word| region.word(word)));
+    let new = (before..words).map(|word| region.word(word));
+    // These words are not in use yet: their number is published after this call.
+    new.clone().for_each(table::init_bootstrap);
+    for index in installed_indexes() {
+        vacate(rows::row(index), new.clone());
     }
     // Relaxed: under the slots lock.
     INITIALISED[region.index].store(before.max(words), Ordering::Relaxed);

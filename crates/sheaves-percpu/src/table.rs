@@ -16,7 +16,7 @@
 //! | words of an installed block | transactions on that slot | any time |
 //! | words of a block during its drain | the drainer | after the fence after the detach |
 //! | words without a cache yet | the slots lock's holder | before the word's number is published |
-//! | bootstrap block | none | in read-only memory |
+//! | words of the bootstrap block | the slots lock's holder | before a word's number is published |
 
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicIsize, AtomicPtr, AtomicUsize, Ordering};
@@ -24,14 +24,35 @@ use core::sync::atomic::{AtomicIsize, AtomicPtr, AtomicUsize, Ordering};
 use sheaves_sys::topology::CPUS_MAX;
 
 use crate::sheaf::Cursor;
-use crate::word::{BLOCK_BYTES, BLOCK_WORDS};
+use crate::word::{BLOCK_BYTES, BLOCK_WORDS, Region, Word};
 
-/// The block of unused slots and unregistered threads: every word is both empty and full.
+/// The block of unused slots and unregistered threads: every initialised word is both empty and
+/// full. The others are null: a static pointer costs the start of each program a relocation.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub(crate) struct BootstrapBlock([Cursor; BLOCK_WORDS]);
+pub(crate) struct BootstrapBlock([AtomicPtr<usize>; BLOCK_WORDS]);
 
-static BOOTSTRAP_BLOCK: BootstrapBlock = BootstrapBlock([Cursor::BOOTSTRAP; BLOCK_WORDS]);
+static BOOTSTRAP_BLOCK: BootstrapBlock = {
+    let mut words = [const { AtomicPtr::new(core::ptr::null_mut()) }; BLOCK_WORDS];
+    let mut index = 0;
+    while index < BLOCK_WORDS {
+        let mut region = 0;
+        while region < Region::ALL.len() {
+            if Region::ALL[region].has_at_start(index) {
+                words[index] = AtomicPtr::new(Cursor::BOOTSTRAP.pointer());
+            }
+            region += 1;
+        }
+        index += 1;
+    }
+    BootstrapBlock(words)
+};
+
+/// Initialises a word of the bootstrap block, before its number is published.
+pub(crate) fn init_bootstrap(word: Word) {
+    // Relaxed: nothing uses the word before.
+    BOOTSTRAP_BLOCK.0[word.offset() / 8].store(Cursor::BOOTSTRAP.pointer(), Ordering::Relaxed);
+}
 
 /// Entries before entry 0: `cpu_id` is -1 (not initialised) or -2 (registration failed).
 const ENTRIES_BEFORE: usize = 2;

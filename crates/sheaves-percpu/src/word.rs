@@ -10,20 +10,29 @@ pub struct Region {
     pub(crate) index: usize,
     first: usize,
     words: usize,
+    /// How many words are initialised from the start on.
+    pub(crate) at_start: usize,
 }
 
 impl Region {
-    /// Two words for each object cache: the cursors of its main and of its spare sheaf.
-    pub const CACHES: Region = Region { index: 0, first: 0, words: 1920 };
+    /// Two words for each object cache: the cursors of its main and of its spare sheaf. Those of
+    /// size classes are initialised from the start on: malloc's fast paths may use them before the
+    /// cache is created.
+    pub const CACHES: Region = Region { index: 0, first: 0, words: 1920, at_start: 256 };
     /// This crate's own words: the caches of per-CPU objects.
-    pub(crate) const OWN: Region = Region { index: 1, first: 1920, words: 128 };
+    pub(crate) const OWN: Region = Region { index: 1, first: 1920, words: 128, at_start: 0 };
+    /// Words for deferred calls, which are pushed without a check.
+    pub const CALLS: Region = Region { index: 2, first: 2048, words: 64, at_start: 1 };
     /// One word for each object cache: deferred frees.
-    pub const DEFERRED: Region = Region { index: 2, first: 2048, words: 960 };
-    /// Words for deferred calls.
-    pub const CALLS: Region = Region { index: 3, first: 3008, words: 64 };
+    pub const DEFERRED: Region = Region { index: 3, first: 2112, words: 960, at_start: 128 };
 
     pub(crate) const ALL: [Region; 4] =
-        [Region::CACHES, Region::OWN, Region::DEFERRED, Region::CALLS];
+        [Region::CACHES, Region::OWN, Region::CALLS, Region::DEFERRED];
+
+    /// Whether a word of a block is initialised from the start on.
+    pub(crate) const fn has_at_start(self, index: usize) -> bool {
+        self.first <= index && index < self.first + self.at_start
+    }
 
     /// Number of its words.
     pub const fn words(self) -> usize {
@@ -131,5 +140,5 @@ const _: () = {
         assert!(Region::ALL[index].index == index);
         index += 1;
     }
-    assert!(Region::CALLS.first + Region::CALLS.words <= BLOCK_WORDS);
+    assert!(Region::DEFERRED.first + Region::DEFERRED.words <= BLOCK_WORDS);
 };
