@@ -13,8 +13,8 @@
 macro_rules! pop_by_size {
     (table = $table:path, slow = $slow:path) => {
         ::core::arch::naked_asm!(
-            $crate::rseq_descriptor!(),
-            "2: adrp x9, {data}",
+            $crate::rseq_descriptor!(abort = "{slow}"),
+            "adrp x9, {data}",
             "add x9, x9, :lo12:{data}",
             "add x10, x9, {limit}",
             "ldar x10, [x10]",
@@ -57,8 +57,8 @@ macro_rules! pop_by_size {
 macro_rules! push_by_address {
     (slow = $slow:path) => {
         ::core::arch::naked_asm!(
-            $crate::rseq_descriptor!(),
-            "2: adrp x9, {data}",
+            $crate::rseq_descriptor!(abort = "{slow}"),
+            "adrp x9, {data}",
             "add x9, x9, :lo12:{data}",
             "ldp x11, x12, [x9, {window}]",
             "sub x10, x0, x11",

@@ -4,8 +4,9 @@
 //! [`super::pop`] and [`super::push`] they would test every outcome twice, because inline assembly
 //! cannot both return a result and jump. As *naked* functions they jump from the rseq critical
 //! section directly to the slow path. The critical sections follow the rules of `rseq.rs`,
-//! with one difference: the word's address replaces its offset in the register. So after an abort
-//! the function starts over from its first instruction; its argument is unchanged.
+//! with two differences: the word's address replaces its offset in the register, and an abort goes
+//! to the slow path, too, whose argument is unchanged. So a thread that has changed CPUs is noticed
+//! where nothing else takes the slow path.
 //!
 //! Before the heap's start both ends are 0, so nothing else is read. The functions change only
 //! registers that the System V ABI lets a function change, and keep the argument for the slow path.
@@ -20,8 +21,8 @@
 macro_rules! pop_by_size {
     (table = $table:path, slow = $slow:path) => {
         ::core::arch::naked_asm!(
-            $crate::rseq_descriptor!(),
-            "2: cmp rdi, qword ptr [rip + {data} + {limit}]",
+            $crate::rseq_descriptor!(abort = "{slow}"),
+            "cmp rdi, qword ptr [rip + {data} + {limit}]",
             "jae {slow}",
             "lea rax, [rdi + 15]",
             "shr rax, 4",
@@ -62,8 +63,8 @@ macro_rules! pop_by_size {
 macro_rules! push_by_address {
     (slow = $slow:path) => {
         ::core::arch::naked_asm!(
-            $crate::rseq_descriptor!(),
-            "2: mov rax, qword ptr [rip + {data} + {window}]",
+            $crate::rseq_descriptor!(abort = "{slow}"),
+            "mov rax, qword ptr [rip + {data} + {window}]",
             "mov rcx, rdi",
             "sub rcx, rax",
             "cmp rcx, qword ptr [rip + {data} + {end}]",

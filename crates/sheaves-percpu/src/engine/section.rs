@@ -9,11 +9,14 @@
 mod code;
 
 /// The kernel's `struct rseq_cs` (version, flags, start, length, abort handler), and the abort
-/// handler behind the signature.
+/// handler behind the signature, which starts over; or jumps to `abort`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! rseq_descriptor {
     () => {
+        $crate::rseq_descriptor!(abort = "2f")
+    };
+    (abort = $target:literal) => {
         concat!(
             "
         .pushsection __rseq_cs, \"aw\"
@@ -22,7 +25,7 @@ macro_rules! rseq_descriptor {
         .quad 4f, 5f - 4f, 6f
         .popsection
         .pushsection .text.sheaves_abort, \"ax\"",
-            $crate::rseq_abort!(),
+            $crate::rseq_abort!($target),
             "
         .popsection"
         )

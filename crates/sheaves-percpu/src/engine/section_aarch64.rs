@@ -4,10 +4,13 @@
 #[doc(hidden)]
 #[macro_export]
 macro_rules! rseq_abort {
-    () => {
-        "
+    ($target:literal) => {
+        concat!(
+            "
         .inst 0xd428bc00
-        6: b 2f"
+        6: b ",
+            $target
+        )
     };
 }
 

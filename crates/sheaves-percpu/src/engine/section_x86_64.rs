@@ -4,11 +4,14 @@
 #[doc(hidden)]
 #[macro_export]
 macro_rules! rseq_abort {
-    () => {
-        "
+    ($target:literal) => {
+        concat!(
+            "
         .byte 0x0f, 0xb9, 0x3d
         .long 0x53053053
-        6: jmp 2f"
+        6: jmp ",
+            $target
+        )
     };
 }
 

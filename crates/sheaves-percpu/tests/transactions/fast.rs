@@ -1,7 +1,8 @@
 //! The inlined forms of pop and push, and their forms as whole functions, each with its own rseq
 //! critical section.
 //!
-//! In the portable engine they always fail.
+//! In the portable engine the inlined ones always fail. The whole ones go to a slow path then, and
+//! after an abort.
 
 use sheaves_percpu::Access;
 use sheaves_percpu::internal::Word;
@@ -25,7 +26,7 @@ pub(crate) unsafe fn push(word: Word, object: usize) -> bool {
 mod whole {
     use core::sync::atomic::{AtomicUsize, Ordering};
 
-    use sheaves_percpu::internal::{TABLE, Word};
+    use sheaves_percpu::internal::{TABLE, Word, pop_slow, push_slow};
 
     /// Sizes from 0 to 16 give the word below.
     static WORDS: [u16; 2] = [WORD.offset() as u16; 2];
@@ -36,23 +37,27 @@ mod whole {
     /// The last object in the slow path of a push; 0 for none.
     static REFUSED: AtomicUsize = AtomicUsize::new(0);
 
-    extern "C" fn no_object(_: usize) -> *mut u8 {
-        core::ptr::without_provenance_mut(1)
+    /// Also where an abort goes.
+    extern "C" fn slow_pop(_: usize) -> *mut u8 {
+        core::ptr::without_provenance_mut(pop_slow(WORD).unwrap_or(1))
     }
 
-    unsafe extern "C" fn refuse(object: *mut u8) {
-        // Relaxed, all of this file: one thread.
-        REFUSED.store(object.addr(), Ordering::Relaxed);
+    unsafe extern "C" fn slow_push(object: *mut u8) {
+        // SAFETY: the caller gives the object up.
+        if !unsafe { push_slow(WORD, object.addr()) } {
+            // Relaxed, all of this file: one thread.
+            REFUSED.store(object.addr(), Ordering::Relaxed);
+        }
     }
 
     #[unsafe(naked)]
     extern "C" fn whole_pop(_: usize) -> *mut u8 {
-        sheaves_percpu::pop_by_size!(table = WORDS, slow = no_object)
+        sheaves_percpu::pop_by_size!(table = WORDS, slow = slow_pop)
     }
 
     #[unsafe(naked)]
     unsafe extern "C" fn whole_push(_: *mut u8) {
-        sheaves_percpu::push_by_address!(slow = refuse)
+        sheaves_percpu::push_by_address!(slow = slow_push)
     }
 
     pub(crate) fn pop_by_size() -> usize {

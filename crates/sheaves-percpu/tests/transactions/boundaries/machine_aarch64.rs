@@ -33,6 +33,9 @@ fn transfer(thread: Traced, request: Request, registers: &mut libc::user_regs_st
     assert_eq!(range.iov_len, bytes);
 }
 
+/// Bytes of what arms the sections of whole functions: three instructions.
+pub(crate) const ARM_BYTES: usize = 12;
+
 /// The target of the jump at an address.
 pub(crate) fn jump_target(address: usize) -> usize {
     let code = core::ptr::with_exposed_provenance::<u32>(address);

@@ -22,6 +22,9 @@ fn ip_offset() -> usize {
     core::mem::offset_of!(libc::user, regs) + core::mem::offset_of!(libc::user_regs_struct, rip)
 }
 
+/// Bytes of what arms the sections of whole functions: `lea` of 7 bytes and a store of 4.
+pub(crate) const ARM_BYTES: usize = 11;
+
 /// The target of the jump at an address.
 pub(crate) fn jump_target(address: usize) -> usize {
     const JUMP_BYTES_MAX: usize = 5;

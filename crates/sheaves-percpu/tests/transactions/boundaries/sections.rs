@@ -28,6 +28,8 @@ pub(crate) struct Section {
     pub(crate) start: usize,
     pub(crate) end: usize,
     pub(crate) abort: usize,
+    /// The abort handler goes to a slow path, and not back to the entry.
+    pub(crate) leaves: bool,
 }
 
 /// All critical sections that are linked into this program.
@@ -46,11 +48,14 @@ pub(crate) fn of_program() -> Vec<Section> {
 }
 
 impl Section {
-    /// The entry is the target of the abort handler, which is one jump.
+    /// The entry is the target of the abort handler, which is one jump. One that jumps out of the
+    /// function, to its slow path, is to be entered at the instructions that arm it.
     pub(crate) fn new(start: usize, end: usize, abort: usize) -> Section {
-        let entry = machine::jump_target(abort);
-        assert!(entry < start, "{abort:#x} jumps to {entry:#x}");
-        Section { entry, start, end, abort }
+        const FUNCTION_BYTES: usize = 128;
+        let target = machine::jump_target(abort);
+        let is_in_function = (start - FUNCTION_BYTES..start).contains(&target);
+        let entry = if is_in_function { target } else { start - machine::ARM_BYTES };
+        Section { entry, start, end, abort, leaves: !is_in_function }
     }
 
     /// Start of each instruction, from the entry to the one after the commit.
