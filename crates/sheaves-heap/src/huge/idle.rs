@@ -3,8 +3,8 @@
 //! A program that takes a block of some MiB for each request would otherwise pay for two system
 //! calls and a page fault for each page, each time. Ranges that no block has used for
 //! `SHEAVES_DECAY_MS` are unmapped: by the keeper, see [`sheaves_rcu::internal::arm_keeper`]. While
-//! there is none, they are unmapped when a block is freed or shortened, and so are those above a
-//! limit.
+//! there is none, they are unmapped when a block is freed or shortened, and so is what is more than
+//! is in use.
 //!
 //! Neighbours are joined. A range that is much larger than a block is split, and the block gets the
 //! first part: so the block can grow into the rest.

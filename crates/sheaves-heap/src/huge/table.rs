@@ -132,7 +132,7 @@ impl Table {
     /// then on.
     pub(super) fn surplus(&mut self) -> Option<Entry> {
         let decay_ms = limit::decay_ms()?;
-        let bytes_max = if decay_ms == 0 { 0 } else { IDLE_BYTES_MAX.max(self.bytes / 4) };
+        let bytes_max = if decay_ms == 0 { 0 } else { IDLE_BYTES_MAX.max(self.bytes) };
         let is_kept = keeper::is_active() && decay_ms != 0;
         if is_kept && !(self.idle.bytes() > bytes_max && keeper::is_overdue()) {
             return None;

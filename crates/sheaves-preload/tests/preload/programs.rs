@@ -64,6 +64,12 @@ fn library_has_a_thread_while_there_is_something_to_do() {
     }
 }
 
+#[test]
+fn large_blocks_that_are_replaced_cost_no_page_faults() {
+    // What is unused for a time goes back: not in the time of this test.
+    run_silent(&compile("gcc", "large.c"), &[], &[("SHEAVES_DECAY_MS", "600000")], MINUTE);
+}
+
 /// A small file size, address space that large blocks have left idle, no mapping left.
 #[test]
 fn programs_run_at_the_limits_of_the_system() {
