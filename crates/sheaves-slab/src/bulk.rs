@@ -12,7 +12,7 @@ use sheaves_percpu::internal::slots::attach;
 
 use crate::checked::samples::sample_if_tagged;
 use crate::moves::slot::{take_main, take_sheaf};
-use crate::moves::{refill, tags};
+use crate::moves::{home, refill, tags};
 use crate::records::profile::AllocRequest;
 use crate::returning::surplus;
 use crate::slow::{self, install};
@@ -51,7 +51,7 @@ fn from_sheaves(
         let rest = &mut out[done..];
         let Some(cursor) = take_main(id, |cursor| !cursor.is_empty())
             .or_else(|| take_sheaf(id.spare(), |cursor| !cursor.is_empty()))
-            .or_else(|| id.take_full())
+            .or_else(|| home::keep_own(id, id.take_full()?))
         else {
             match from_slabs(id, rest, request) {
                 0 => break,

@@ -16,7 +16,7 @@ use crate::checked::debug;
 use crate::checked::samples::{self, sample_if_tagged};
 use crate::moves::slot::{self, ATTEMPTS, take_sheaf};
 use crate::moves::tags::{self, Freed, TAG};
-use crate::moves::{flush, refill};
+use crate::moves::{flush, home, refill};
 use crate::records::profile::AllocRequest;
 use crate::returning::{shrink, surplus};
 use crate::space::cache_id::CacheId;
@@ -49,6 +49,9 @@ fn alloc(id: CacheId, request: &AllocRequest) -> usize {
 fn alloc_plain(id: CacheId, request: &AllocRequest) -> usize {
     if let Some(object) = pop_tagged(id, request) {
         return object;
+    }
+    if home::goes_to_slabs(id) {
+        return take_one(id, request);
     }
     id.descriptor().depot.note_exchange(id.shape());
     for _ in 0..ATTEMPTS {
@@ -108,6 +111,9 @@ pub(crate) fn free_rcu_slow(id: CacheId, object: usize) {
 #[inline]
 pub(crate) fn push(id: CacheId, entry: usize) {
     let shape = id.shape();
+    if home::goes_to_slabs(id) {
+        return home::send(id, entry & !TAG);
+    }
     id.descriptor().depot.note_exchange(shape);
     for _ in 0..ATTEMPTS {
         // SAFETY: the caller of `free` owns the object; what is pushed is not used again. A tagged
@@ -125,9 +131,9 @@ pub(crate) fn push(id: CacheId, entry: usize) {
 
 /// The spare sheaf if it has objects, or one whose objects were deferred, or one from the depot.
 fn sheaf_with_objects(id: CacheId) -> Option<Cursor> {
+    let from_depot = || deferred::take_ready(id).or_else(|| id.take_full());
     take_sheaf(id.spare(), |cursor| !cursor.is_empty())
-        .or_else(|| deferred::take_ready(id))
-        .or_else(|| id.take_full())
+        .or_else(|| home::keep_own(id, from_depot()?))
 }
 
 /// An empty sheaf: the spare one, or a new one. Before a new one is taken, a spare sheaf with

@@ -65,6 +65,17 @@ fn library_has_a_thread_while_there_is_something_to_do() {
 }
 
 #[test]
+fn threads_that_have_changed_cpus_come_to_write_to_different_lines() {
+    let program = compile("gcc", "lines.c");
+    // Blocks of one size class, and of all in which blocks share lines.
+    for bytes_max in ["16", "112"] {
+        for variables in &CONFIGURATIONS[..4] {
+            run_silent(&program, &[bytes_max], variables, 3 * MINUTE);
+        }
+    }
+}
+
+#[test]
 fn large_blocks_that_are_replaced_cost_no_page_faults() {
     // What is unused for a time goes back: not in the time of this test.
     run_silent(&compile("gcc", "large.c"), &[], &[("SHEAVES_DECAY_MS", "600000")], MINUTE);

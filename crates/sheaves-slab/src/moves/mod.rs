@@ -3,6 +3,7 @@
 
 pub(crate) mod earlier;
 pub(crate) mod flush;
+pub(crate) mod home;
 pub(crate) mod refill;
 pub(crate) mod registry;
 pub(crate) mod release;

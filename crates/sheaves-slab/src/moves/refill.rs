@@ -1,8 +1,9 @@
 //! Refill: from slabs into sheaves.
 //!
 //! Under the cache's lock, a refill takes objects from the fullest slab, in address order, without
-//! touching them. When no listed slab has a free object it creates one, without the lock. Several
-//! threads may do so at a time; the surplus slabs are never touched, and are released like others.
+//! touching them; where objects share lines, from one that serves its slot, see `home`. When there
+//! is none it creates one, without the lock. Several threads may do so at a time; the surplus slabs
+//! are never touched, and are released like others.
 
 use core::ptr::NonNull;
 
@@ -10,6 +11,7 @@ use sheaves_percpu::internal::Cursor;
 use sheaves_sys::lock::assert_none_held;
 use sheaves_sys::{probe, tsan};
 
+use crate::moves::home;
 use crate::parts::pool;
 use crate::parts::shape::Shape;
 use crate::parts::slab_lists::SlabLists;
@@ -28,6 +30,7 @@ pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
     let shape = id.shape();
     let mut place = out.len();
     let mut made = None;
+    let mut slot = home::slot_for(shape);
     while place > 0 {
         let mut slabs = id.descriptor().slabs.lock();
         match made.take() {
@@ -35,7 +38,10 @@ pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
             None => slabs.counts.refills += 1,
         }
         while place > 0
-            && let Some(granule) = slabs.fullest(shape)
+            && let Some(granule) = match slot {
+                Some(slot) => slabs.for_slot(slot, shape),
+                None => slabs.fullest(shape),
+            }
         {
             let (slab, address) = (slab::header(granule), granule.address());
             slab.take(!shape.is_plain(), place, |index, is_new| {
@@ -47,7 +53,7 @@ pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
         drop(slabs);
         if place > 0 {
             made = make_slab(shape);
-            if made.is_none() {
+            if made.is_none() && slot.take().is_none() {
                 break;
             }
         }

@@ -23,6 +23,8 @@ const SHEAF_HOLDS_BYTES_HARDENED: usize = 16 << 10;
 /// none where one object is larger.
 const SHEAF_OBJECTS_START: usize = 31;
 const SHEAF_BYTES_START: usize = 4 << 10;
+/// Two lines: many CPUs fetch the other one of such a pair, too.
+const LINES_BYTES: usize = 128;
 /// Longest name that is kept, in bytes.
 const NAME_BYTES: usize = 31;
 
@@ -198,6 +200,12 @@ impl Shape {
     /// several objects are aligned to their size.
     pub(crate) fn first_granule(&self, granule: Granule) -> Granule {
         if self.is_alone() { granule } else { granule.align_down(self.granules) }
+    }
+
+    /// True where objects share a line with others, or two lines that are fetched together, and
+    /// what is freed is soon allocated again.
+    pub(crate) fn shares_lines(&self) -> bool {
+        self.stride < LINES_BYTES && self.is_plain()
     }
 
     /// The alignment of slabs in granules: their size where that is a power of two.

@@ -2,9 +2,9 @@
 //!
 //! List 0 holds the fullest slabs that have free objects, list 6 the emptiest that are in use, list
 //! 7 those without allocated objects, and list 8 those without free objects. Refills take from the
-//! lowest list, so that sparse slabs can become empty. List 9 holds the watched slabs whose
-//! objects are taken for samples only. A watched slab without allocated objects becomes an ordinary
-//! one.
+//! lowest list, so that sparse slabs can become empty; where objects share lines, from the lowest
+//! on which there is one for the slot. List 9 holds the watched slabs whose objects are taken for
+//! samples only. A watched slab without allocated objects becomes an ordinary one.
 //!
 //! Flushes do not move slabs between lists, since they hold no lock. A refill that finds a slab on
 //! the wrong list moves it. A thread that flushes objects into a slab without free objects, or the
@@ -15,6 +15,7 @@
 
 use core::sync::atomic::Ordering;
 
+use sheaves_percpu::slot_count;
 use sheaves_rcu::Cookie;
 
 use crate::parts::shape::Shape;
@@ -27,8 +28,13 @@ const EMPTY: usize = 7;
 const FULL: usize = EMPTY + 1;
 /// The list of watched slabs.
 const WATCHED: usize = FULL + 1;
-/// A search for a free object among the watched slabs looks at this many.
-const WATCHED_LOOKED_AT: usize = 8;
+/// A search on a list looks at this many slabs.
+const LOOKED_AT: usize = 4;
+/// On this list and those behind it, more than half of a slab's objects are free.
+const SPARSE: usize = 4;
+/// With more slabs than these for each slot, they serve no slot: lines that are shared cost less
+/// than lines that are in no cache, and memory less than half of which is in use.
+const SLOT_SLABS: usize = 8;
 
 /// Counts of a cache's slabs.
 #[derive(Debug, Clone, Copy, Default)]
@@ -93,6 +99,30 @@ impl SlabLists {
         })
     }
 
+    /// A slab with free objects for a slot; `None` if a new one is better. A slab serves one slot
+    /// as long as there are few for each: the slot's own, one that serves none, or one of another
+    /// slot in which most objects are free. Then it is the fullest, which serves none from now on.
+    pub(crate) fn for_slot(&mut self, slot: u16, shape: &Shape) -> Option<Granule> {
+        let slabs = self.counts.slabs as usize;
+        if slabs > SLOT_SLABS * slot_count() {
+            let granule = self.fullest(shape)?;
+            slab::header(granule).serve(None);
+            return Some(granule);
+        }
+        let mut unused = None;
+        let mut in_use = (0..EMPTY).flat_map(|list| self.on_list(list).take(LOOKED_AT));
+        let own = in_use.find(|(granule, slab)| {
+            unused = unused.or(slab.slot().is_none().then_some(*granule));
+            slab.slot() == Some(slot) && slab.has_free()
+        });
+        let first = |list| self.on_list(list).next().map(|(granule, _)| granule);
+        let sparse = || (SPARSE..EMPTY).rev().find_map(first).filter(|_| slabs >= slot_count());
+        let own = own.map(|(granule, _)| granule).or(unused);
+        let granule = own.or_else(|| first(EMPTY)).or_else(sparse)?;
+        slab::header(granule).serve(Some(slot));
+        Some(granule)
+    }
+
     fn fullest_known(&mut self, shape: &Shape) -> Option<Granule> {
         let mut list = 0;
         while list <= EMPTY {
@@ -111,10 +141,8 @@ impl SlabLists {
     /// A watched slab that has a free object; made of one without allocated objects, if necessary
     /// and possible.
     pub(crate) fn watched(&mut self, shape: &Shape) -> Option<Granule> {
-        // Relaxed: a hint; the slab's count only grows while the lock is held.
-        let has_free = |slab: &Slab| slab.free.load(Ordering::Relaxed) != 0;
-        let mut known = self.on_list(WATCHED).take(WATCHED_LOOKED_AT);
-        if let Some((granule, _)) = known.find(|(_, slab)| has_free(slab)) {
+        let mut known = self.on_list(WATCHED).take(LOOKED_AT);
+        if let Some((granule, _)) = known.find(|(_, slab)| slab.has_free()) {
             return Some(granule);
         }
         let (granule, _) = self.on_list(EMPTY).next()?;

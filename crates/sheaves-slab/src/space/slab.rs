@@ -17,6 +17,7 @@
 //! | `holes` | the keeper, and a refill, which clears it | nothing |
 //! | `watched_of` | the cache, with the owner map's entries | the cache's lock, or nothing |
 //! | `earlier` | profiling that is turned on or off | the cache's lock |
+//! | `slot` | a refill | the cache's lock |
 //! | other fields | the cache, while no object of the slab is allocated | the cache's lock |
 //!
 //! A debug cache also holds the places of its deferred objects, until their grace period is over.
@@ -69,6 +70,8 @@ pub(crate) struct Slab {
     pub(crate) previous: AtomicU32,
     /// The slab has one object, which reads as zeros because it has never been used.
     reads_zero: AtomicBool,
+    /// Number of the slot that it serves plus one; 0 for none. See [`crate::moves::home`].
+    slot: AtomicU16,
     /// Twice the free objects at the last tick, plus 1 once the holes are discarded.
     holes: AtomicU32,
     /// Of a watched slab from before profiling was turned on: place of its bits, see
@@ -217,7 +220,20 @@ impl Slab {
         self.previous.store(0, Ordering::Relaxed);
         self.holes.store(0, Ordering::Relaxed);
         self.reads_zero.store(reads_zero && capacity == 1, Ordering::Relaxed);
+        self.slot.store(0, Ordering::Relaxed);
         self.cache.store(cache, Ordering::Relaxed);
+    }
+
+    /// The slot that refills from the slab; `None` where no slot does.
+    pub(crate) fn slot(&self) -> Option<u16> {
+        // Relaxed: a hint for those without the cache's lock.
+        self.slot.load(Ordering::Relaxed).checked_sub(1)
+    }
+
+    /// From now on the slab serves this slot, or none. Under the cache's lock.
+    pub(crate) fn serve(&self, slot: Option<u16>) {
+        // Relaxed: as above.
+        self.slot.store(slot.map_or(0, |slot| slot + 1), Ordering::Relaxed);
     }
 
     /// True while the slab is watched.
@@ -301,6 +317,12 @@ impl Slab {
     /// True when an object is known not to be allocated, see [`Slab::hold`].
     pub(crate) fn is_held(&self, index: usize) -> bool {
         has_bit(&self.bits[HOLDS..], index) || self.is_free(index)
+    }
+
+    /// True when there is a free object. Under the cache's lock, where the count only grows.
+    pub(crate) fn has_free(&self) -> bool {
+        // Relaxed: a hint.
+        self.free.load(Ordering::Relaxed) != 0
     }
 
     /// True when the object is free in the slab: neither in a sheaf nor allocated.

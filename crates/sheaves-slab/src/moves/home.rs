@@ -1,0 +1,190 @@
+//! Home: what threads free that have changed slots goes back to its slab.
+//!
+//! Small objects share cache lines. A slab serves one slot, so that threads on different CPUs write
+//! to different lines. When two threads change CPUs, each goes on with what the other one has
+//! freed, in lines in which the other one still writes: and so it would remain, since sheaves go
+//! round and meet no slab. So after a thread has changed slots, its new slot goes without sheaves
+//! of small objects for a while: what is freed goes to its slab, what is allocated comes from the
+//! slot's slabs. That ends when no object of another slot's slab was freed for [`QUIET`] calls, or
+//! after [`CALLS_MAX`]. Each such call takes tens of nanoseconds.
+//!
+//! A sheaf from the depot may be full of objects of other slots' slabs, too: see [`keep_own`].
+//!
+//! | `left` | meaning | transitions |
+//! |---|---|---|
+//! | 0 | the slot has sheaves | -> `QUIET`, by an exchange when it is due |
+//! | n | it has none of small objects for n calls | see below |
+//!
+//! Each such call of the thread makes n one less, the free of an object of another slot's slab
+//! makes it `QUIET` again, and the last of `CALLS_MAX` calls 0.
+//!
+//! A thread that has changed slots is noticed when it takes the slow path of any cache. A process
+//! with one thread needs none of this. All numbers are hints, also for threads that share a slot.
+
+use sheaves_percpu::internal::{Cursor, current_slot};
+use sheaves_sys::{clock, tls};
+
+use crate::moves::slot::{take_main, take_sheaf};
+use crate::moves::{flush, registry::REGISTRY};
+use crate::parts::pool;
+use crate::parts::shape::Shape;
+use crate::space::cache_id::CacheId;
+use crate::space::granule::Granule;
+use crate::space::hint::Hint;
+use crate::space::slab;
+
+/// It ends after this number of calls without an object of another slot.
+const QUIET: usize = 4096;
+/// It ends after this number of calls in any case: a few milliseconds.
+const CALLS_MAX: usize = 1 << 16;
+/// The time from one begin to the next, at least.
+const AGAIN_MS: usize = 64;
+/// The small ones among the caches with numbers below this are those of malloc. The slots have
+/// sheaves of others until these are exchanged.
+const CACHES: usize = 32;
+/// Objects of a sheaf that are looked at. If they are all of the slot's slabs, so is the rest.
+const LOOKED_AT: usize = 4;
+
+/// The state of a slot.
+struct Slot {
+    /// Calls that go to slabs: of `thread` if no object of another slot is freed, and of all at the
+    /// most.
+    left: Hint,
+    left_max: Hint,
+    /// The thread that has come last.
+    thread: Hint,
+    /// Whether it is to begin, and when at the earliest, in ms.
+    is_due: Hint,
+    from_ms: Hint,
+}
+
+/// By the slot's number. Slots that have the same state go without sheaves more often.
+static SLOTS: [Slot; 64] = [const {
+    let [left, left_max, thread, is_due, from_ms] = [const { Hint::new(0) }; 5];
+    Slot { left, left_max, thread, is_due, from_ms }
+}; 64];
+
+fn state_of(number: u16) -> &'static Slot {
+    &SLOTS[usize::from(number) % SLOTS.len()]
+}
+
+/// Threads, and the slot in which each was seen last, by a hash of the thread pointer. One that is
+/// not found has not changed its slot.
+static SEEN: [[Hint; 2]; 256] = [const { [Hint::new(0), Hint::new(0)] }; 256];
+
+/// The slot that a slab is to serve from which the caller refills; `None` where lines are not
+/// shared.
+pub(crate) fn slot_for(shape: &Shape) -> Option<u16> {
+    if shape.shares_lines() && !tls::is_single_threaded() { slot_here() } else { None }
+}
+
+/// The current slot, if the thread has one.
+fn slot_here() -> Option<u16> {
+    u16::try_from(current_slot()).ok()
+}
+
+/// Called before a sheaf of a plain cache is exchanged: true if the call is to go to the slabs.
+pub(crate) fn goes_to_slabs(id: CacheId) -> bool {
+    if tls::is_single_threaded() {
+        return false;
+    }
+    let Some(number) = slot_here() else { return false };
+    let (slot, thread) = (state_of(number), tls::thread_pointer());
+    if has_changed_slots(thread, usize::from(number)) {
+        slot.thread.set(thread);
+        slot.is_due.set(1);
+    }
+    if slot.is_due.get() != 0 {
+        begin_if_time(slot);
+    }
+    if slot.left.get() == 0 || !id.shape().shares_lines() {
+        return false;
+    }
+    let is_over = slot.left_max.get() == 0;
+    slot.left_max.sub_to_zero(1);
+    if is_over || slot.thread.get() == thread {
+        slot.left.set(if is_over { 0 } else { slot.left.get().saturating_sub(1) });
+    }
+    true
+}
+
+/// True if a thread was seen in another slot before.
+fn has_changed_slots(thread: usize, number: usize) -> bool {
+    // Fibonacci hashing: Knuth, "The Art of Computer Programming", volume 3, section 6.4.
+    let [of, seen] = &SEEN[thread.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56];
+    let is_known = of.get() == thread;
+    if is_known && seen.get() == number {
+        return false;
+    }
+    of.set(thread);
+    seen.set(number);
+    is_known
+}
+
+#[cold]
+fn begin_if_time(slot: &Slot) {
+    let now_ms = clock::coarse_ms() as usize;
+    if now_ms < slot.from_ms.get() {
+        return;
+    }
+    // Otherwise the next exchange begins it.
+    let Some(registry) = REGISTRY.try_lock() else { return };
+    slot.is_due.set(0);
+    slot.from_ms.set(now_ms + AGAIN_MS);
+    let ids = (0..CACHES).map(|number| CacheId::new(number as u16));
+    ids.filter(|id| registry.has(*id)).for_each(flush_here);
+    drop(registry);
+    slot.left_max.set(CALLS_MAX);
+    slot.left.set(QUIET);
+}
+
+/// Flushes the current slot's sheaves of a cache of small objects.
+fn flush_here(id: CacheId) {
+    if id.shape().shares_lines() {
+        let sheaves = [take_main(id, |_| true), take_sheaf(id.spare(), |_| true)];
+        sheaves.into_iter().flatten().for_each(|cursor| flush::flush_sheaf(id, cursor));
+    }
+}
+
+/// Flushes an object that the caller owns; notes whether its slab serves another slot.
+pub(crate) fn send(id: CacheId, object: usize) {
+    if let Some(number) = slot_here()
+        && !is_own(id.shape(), number, object)
+    {
+        state_of(number).left.set(QUIET);
+    }
+    flush::flush(id, &mut [object]);
+}
+
+/// Flushes what is of other slots' slabs from a sheaf of the caller, which is about to allocate
+/// from it. `None` if nothing is left. A slot that only frees does not come here: what it frees
+/// comes back to the slot that allocates by whole sheaves.
+pub(crate) fn keep_own(id: CacheId, cursor: Cursor) -> Option<Cursor> {
+    let Some(number) = slot_for(id.shape()) else { return Some(cursor) };
+    // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
+    let objects = unsafe { cursor.objects() };
+    let is_own = |object: &usize| is_own(id.shape(), number, *object);
+    if objects.iter().step_by(objects.len().div_ceil(LOOKED_AT).max(1)).all(is_own) {
+        return Some(cursor);
+    }
+    let mut own = 0;
+    for place in 0..objects.len() {
+        if is_own(&objects[place]) {
+            objects.swap(own, place);
+            own += 1;
+        }
+    }
+    let rest = cursor.down(objects.len() - own);
+    flush::flush(id, &mut objects[own..]);
+    if rest.is_empty() {
+        pool::put_empty(rest.sheaf());
+        return None;
+    }
+    Some(rest)
+}
+
+/// False when an object's slab serves another slot.
+fn is_own(shape: &Shape, number: u16, object: usize) -> bool {
+    let granule = Granule::of(object).map(|granule| shape.first_granule(granule));
+    granule.and_then(|granule| slab::header(granule).slot()).is_none_or(|slot| slot == number)
+}
