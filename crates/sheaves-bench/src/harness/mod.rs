@@ -6,6 +6,7 @@
 pub(crate) mod chart;
 pub(crate) mod child;
 pub(crate) mod failure;
+pub(crate) mod forked;
 pub(crate) mod judge;
 pub(crate) mod machine;
 pub(crate) mod measure;
@@ -25,6 +26,7 @@ pub(crate) mod workers;
 
 pub(crate) use child::Children;
 pub(crate) use failure::{Failure, out_of_memory, refused_free};
+pub(crate) use forked::Forked;
 pub(crate) use judge::{Entrant, Judge};
 pub(crate) use machine::Machine;
 pub(crate) use measure::{Effort, Sample, Sampler, become_threaded, halves, per_operation};

@@ -7,9 +7,10 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use super::blocks::{Blocks, MIB, own};
-use super::forked::Forked;
 use crate::contenders::allocators::{Allocator, Workload};
-use crate::harness::{Failure, Sampler, Workers, peak_bytes, reset_peak, resident_bytes, scale};
+use crate::harness::{
+    Failure, Forked, Sampler, Workers, peak_bytes, reset_peak, resident_bytes, scale,
+};
 
 const BURSTS: u32 = 5;
 /// Mean of [`small`].
@@ -152,7 +153,7 @@ impl<A: Allocator> Program<A> {
             Kind::Fork => {
                 let mut blocks = own(&self.sets[0]);
                 blocks.add(bytes, small);
-                forked = Some(Forked::start()?);
+                forked = Some(Forked::idle()?);
                 blocks.free_all_but(0);
             }
         }

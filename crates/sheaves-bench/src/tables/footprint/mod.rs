@@ -24,7 +24,6 @@
 
 mod blocks;
 mod course;
-mod forked;
 mod shift;
 
 use core::time::Duration;
