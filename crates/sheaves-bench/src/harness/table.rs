@@ -76,6 +76,13 @@ pub(crate) struct Sizes {
     pub(crate) unit: &'static str,
 }
 
+impl Sizes {
+    /// Whether these are the sizes of a run that asks for none.
+    pub(crate) fn are_usual(&self, sizes: &[usize]) -> bool {
+        sizes == self.full || sizes == self.quick
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Threads {
     pub(crate) usual: usize,

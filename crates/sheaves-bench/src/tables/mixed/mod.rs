@@ -8,8 +8,14 @@
 //! A row is one replacement, an allocation and a free; `mixed-peak` is what resident memory grew by
 //! at the most, `mixed-left` by how much it is larger when all blocks are free again.
 //!
+//! `mixed/apart/BYTES`, `swapped`, `migrating` and `together` compare two threads with two
+//! processes: see [`lines`].
+//!
 //! The contenders are `malloc` and the [`allocators`] whose `free` finds the size, each in a
 //! process of its own for each case.
+
+mod board;
+mod lines;
 
 use alloc::sync::Arc;
 use core::time::Duration;
@@ -38,18 +44,21 @@ const MEMORY_MAX: f64 = 1.1;
 /// The sizes, of which each is as likely as any other.
 static SIZES: LazyLock<Vec<u16>> = LazyLock::new(|| log_uniform(8.0, 16_000.0));
 
+const LIVE: Sizes = Sizes {
+    full: &[500, 5000, 50_000],
+    quick: &[5000],
+    range: 16..=200_000,
+    unit: "blocks of each thread",
+};
+
 pub(crate) static TABLE: Table = Table {
     ours: allocators::OURS,
-    sizes: Some(Sizes {
-        full: &[500, 5000, 50_000],
-        quick: &[5000],
-        range: 16..=200_000,
-        unit: "blocks of each thread",
-    }),
+    sizes: Some(LIVE),
     effort: [Effort { time_max: Duration::from_millis(1500), ..Effort::LONG[0] }, Effort::LONG[1]],
     remarks: |_| {
         "\nNanoseconds for each replacement; what resident memory grew by at the most, and\n\
-         what is left of that when all blocks are free. All are medians.\n"
+         what is left of that when all blocks are free. The times of two threads are\n\
+         divided by those of two processes that do the same. All are medians.\n"
             .to_owned()
     },
     ..Table::new(
@@ -64,7 +73,9 @@ fn cases(options: &Options) -> Vec<Case> {
     let of = |(threads, percent)| {
         options.sizes.iter().map(move |live| case(Load { threads, percent, live: *live }))
     };
-    loads.into_iter().flat_map(of).collect()
+    // The last part of `mixed/apart/64` comes as a size that is asked for.
+    let bytes = (!LIVE.are_usual(&options.sizes)).then_some(&options.sizes[..]);
+    loads.into_iter().flat_map(of).chain(lines::cases(bytes, options.quick)).collect()
 }
 
 /// Threads with blocks, of which a share is freed elsewhere.
