@@ -59,7 +59,8 @@ impl Plan {
             });
             contenders.push(contender);
         }
-        let series = measure::rounds(&mut samplers, self.effort, random)?;
+        let effort = case.effort.unwrap_or(self.effort);
+        let series = measure::rounds(&mut samplers, effort, random)?;
         add(report, (self.table, case), &contenders, &series, &samplers);
         Ok(())
     }

@@ -95,11 +95,13 @@ pub(crate) struct Case {
     pub(crate) rows: Vec<Row>,
     /// In the order of the printed table.
     pub(crate) contenders: Vec<Contender>,
+    /// How many rounds it gets where that differs from the other cases of its table.
+    pub(crate) effort: Option<Effort>,
 }
 
 impl Case {
     pub(crate) fn new(rows: Vec<Row>, contenders: Vec<Contender>) -> Case {
-        Case { rows, contenders }
+        Case { rows, contenders, effort: None }
     }
 
     pub(crate) fn name(&self) -> &str {

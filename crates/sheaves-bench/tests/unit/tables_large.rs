@@ -1,5 +1,6 @@
 //! Tests of `src/tables/large/mod.rs`.
 
+use super::pages::PAGE_BYTES;
 use super::*;
 use crate::contenders::allocators::glibc::Glibc;
 use crate::harness::report::Report;
@@ -16,6 +17,15 @@ fn rows_are_named_by_work_and_size() {
     for name in ["untouched/32", "touched/65536", "batch/1024", "replace-2t/16384", "grow"] {
         assert!(names.contains(&format!("large/{name}")), "{name} is missing in {names:?}");
     }
+}
+
+#[test]
+fn rows_of_many_live_blocks_are_there_unless_sizes_are_asked_for() {
+    let has_alive = |sizes: &[usize]| {
+        let options = Options { sizes: sizes.to_vec(), threads: 2, few: false, quick: false };
+        cases(&options).iter().any(|case| case.name().starts_with("large/alive-"))
+    };
+    assert!(has_alive(SIZES.full) && has_alive(SIZES.quick) && !has_alive(&[32]));
 }
 
 #[test]
@@ -48,6 +58,10 @@ fn the_mean_is_that_of_the_judged_rows() {
     let mut report = Report::new("large");
     for (ratio, at_most) in [(0.5, Some(1.1)), (2.0, Some(1.1)), (9.0, None)] {
         report.bars.push(Judgement::new("large/batch/32", "malloc", "glibc", ratio, at_most));
+    }
+    let alive = ["large/alive-1t/1-8-whole", "large-resident/alive-1t/1-8-whole"];
+    for name in alive {
+        report.bars.push(Judgement::new(name, "malloc", "glibc", 9.0, Some(1.0)));
     }
     finish(&mut report);
     let mean = report.bars.last().unwrap();

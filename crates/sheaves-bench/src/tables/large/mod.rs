@@ -8,10 +8,16 @@
 //! | `replace/KIB` | replace a random one of 16 blocks; a byte of each page is written |
 //! | `grow` | one block from 32 KiB to 64 MiB, by `realloc` to twice the size; pages as above |
 //!
+//! `alive-Nt/...` replace random ones of many live blocks, and tell page faults and what stays in
+//! memory: see [`alive`]. They are left out where sizes are asked for.
+//!
 //! `touched-2t` and `replace-2t` are the same with two threads. Blocks that are live at once are
 //! fewer where they would take more than 256 MiB, of all threads together. The contenders are
 //! `malloc` and the allocators whose `free` finds the size. `malloc` is held against the
-//! best of them, row by row and in the mean.
+//! best of them, row by row and in the mean, which is without the rows `alive`.
+
+mod alive;
+mod pages;
 
 use alloc::sync::Arc;
 use core::hint::black_box;
@@ -21,10 +27,10 @@ use core::time::Duration;
 use crate::contenders::allocators::{self, Allocator, Workload, case_of_malloc};
 use crate::harness::{
     Case, Effort, Failure, Judgement, Options, Random, Report, Row, Sampler, Sizes, Table, Workers,
-    geometric_mean, out_of_memory,
+    geometric_mean,
 };
+use pages::write_pages;
 
-const PAGE_BYTES: usize = 4096;
 /// Blocks of a set, and their bytes at most, of all threads together.
 const LIVE: usize = 16;
 const LIVE_BYTES_MAX: usize = 256 << 20;
@@ -36,14 +42,16 @@ const GROWTH: Range<usize> = 32 << 10..64 << 20;
 const ROW_MAX: f64 = 1.1;
 const MEAN_MAX: f64 = 0.8;
 
+const SIZES: Sizes = Sizes {
+    full: &[32, 64, 128, 256, 512, 1024, 4096, 16_384, 65_536],
+    quick: &[32, 256, 4096],
+    range: 32..=65_536,
+    unit: "KiB",
+};
+
 pub(crate) static TABLE: Table = Table {
     ours: allocators::OURS,
-    sizes: Some(Sizes {
-        full: &[32, 64, 128, 256, 512, 1024, 4096, 16_384, 65_536],
-        quick: &[32, 256, 4096],
-        range: 32..=65_536,
-        unit: "KiB",
-    }),
+    sizes: Some(SIZES),
     effort: [
         Effort { rounds_min: 5, time_max: Duration::from_millis(800), ..Effort::SHORT[0] },
         Effort::SHORT[1],
@@ -77,11 +85,15 @@ fn cases(options: &Options) -> Vec<Case> {
     };
     let grow = Blocks { work: Work::Grow, bytes: GROWTH.end, threads: 1 };
     let grow = case_of_malloc(Row::new("large/grow".into()), ROW_MAX, grow);
-    parts.into_iter().flat_map(of).chain([grow]).collect()
+    let has_alive = SIZES.are_usual(&options.sizes);
+    let alive = if has_alive { alive::cases(options.quick) } else { Vec::new() };
+    parts.into_iter().flat_map(of).chain([grow]).chain(alive).collect()
 }
 
 fn finish(report: &mut Report) {
     let judged = report.bars.iter().filter(|bar| bar.at_most.is_some());
+    // Rows of many live blocks have bars of their own.
+    let judged = judged.filter(|bar| !bar.workload.contains("/alive-"));
     if let Some(mean) = geometric_mean(&judged.map(|bar| bar.ratio).collect::<Vec<_>>()) {
         let mean = Judgement::new("large/mean", "malloc", "best peer", mean, Some(MEAN_MAX));
         report.bars.push(mean);
@@ -204,19 +216,6 @@ impl<A: Allocator> Drop for Set<A> {
     fn drop(&mut self) {
         self.live.iter().for_each(|block| self.free(*block));
     }
-}
-
-/// Writes a byte of each page of a fresh block.
-#[inline]
-fn write_pages(block: *mut u8, bytes: Range<usize>) {
-    if block.is_null() {
-        out_of_memory();
-    }
-    for offset in bytes.step_by(PAGE_BYTES) {
-        // SAFETY: in the block; volatile, so that the write is not dropped.
-        unsafe { block.wrapping_add(offset).write_volatile(14) };
-    }
-    black_box(block);
 }
 
 #[cfg(test)]
