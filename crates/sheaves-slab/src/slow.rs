@@ -3,7 +3,8 @@
 //! An allocation tries: the spare sheaf; a ready deferred sheaf of this shard; the depot; a refill
 //! from slabs; a ready deferred sheaf of any shard; one object straight from the slabs. A free
 //! tries: the spare sheaf if it is empty; a new empty sheaf, for which a spare one with objects
-//! goes to the depot or is flushed; the slab.
+//! goes to the depot or is flushed; the slab. In a slot to which a thread has come from another
+//! one, calls for small objects go to the slabs for a while, see `home`.
 //!
 //! A thread may change slots between any two lines here. That is harmless: a sheaf is in exactly
 //! one place, and every move is one exchange of a word whose value names sheaf and fill. A sheaf
@@ -51,7 +52,10 @@ fn alloc_plain(id: CacheId, request: &AllocRequest) -> usize {
         return object;
     }
     if home::goes_to_slabs(id) {
-        return take_one(id, request);
+        match take_one(id, request) {
+            0 => {}
+            object => return object,
+        }
     }
     id.descriptor().depot.note_exchange(id.shape());
     for _ in 0..ATTEMPTS {
@@ -131,9 +135,9 @@ pub(crate) fn push(id: CacheId, entry: usize) {
 
 /// The spare sheaf if it has objects, or one whose objects were deferred, or one from the depot.
 fn sheaf_with_objects(id: CacheId) -> Option<Cursor> {
-    let from_depot = || deferred::take_ready(id).or_else(|| id.take_full());
     take_sheaf(id.spare(), |cursor| !cursor.is_empty())
-        .or_else(|| home::keep_own(id, from_depot()?))
+        .or_else(|| deferred::take_ready(id))
+        .or_else(|| home::keep_own(id, id.take_full()?))
 }
 
 /// An empty sheaf: the spare one, or a new one. Before a new one is taken, a spare sheaf with

@@ -83,7 +83,7 @@ pub(super) fn alloc_uncached(shape: Shape) -> Result<usize, Error> {
 fn refill(class: Class) -> Result<usize, Error> {
     let mut batch = [0; BATCH_MAX];
     // One object where there is no block to cache others in.
-    let wanted = if load(class.word()) == Cursor::BOOTSTRAP { 1 } else { class.batch() };
+    let wanted = if attach() { class.batch() } else { 1 };
     let count = MEMORY.lock().alloc(class.shape(), &mut batch[..wanted])?;
     // In reverse, so that the lowest offsets are popped first.
     for offset in batch[1..count].iter().rev() {

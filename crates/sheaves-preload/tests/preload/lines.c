@@ -27,7 +27,14 @@ static uint64_t next(uint64_t *random) {
     return *random >> 20;
 }
 
-// A burst of frees, then as many allocations, so that sheaves are exchanged.
+// So many blocks of another size that a slow path is taken, as in any program now and then.
+static void use_others(void) {
+    static _Thread_local char *others[256];
+    for (int i = 0; i < 256; i++) CHECK((others[i] = malloc(2000)) != NULL);
+    for (int i = 0; i < 256; i++) free(others[i]);
+}
+
+// Bursts of frees, each with as many allocations.
 static void *replace(void *number) {
     size_t me = (size_t)number, free_places[BURST];
     uint64_t random = 88172645463325252u + me;
@@ -35,7 +42,8 @@ static void *replace(void *number) {
         CHECK((blocks[me][i].block = malloc(8)) != NULL);
         blocks[me][i].bytes = 8;
     }
-    while (!is_over) {
+    for (int round = 0; !is_over; round++) {
+        if (round % 64 == 0) use_others();
         for (int k = 0; k < BURST; k++) {
             free_places[k] = next(&random) % LIVE;
             free(blocks[me][free_places[k]].block);

@@ -8,15 +8,16 @@
 //! slot's slabs. That ends when no object of another slot's slab was freed for [`QUIET`] calls, or
 //! after [`CALLS_MAX`]. Each such call takes tens of nanoseconds.
 //!
-//! A sheaf from the depot may be full of objects of other slots' slabs, too: see [`keep_own`].
+//! A sheaf from the depot may be full of objects of other slots' slabs, too: see [`keep_own`],
+//! which is for all times.
 //!
-//! | `left` | meaning | transitions |
+//! | `left`, `left_max` | meaning | transitions |
 //! |---|---|---|
-//! | 0 | the slot has sheaves | -> `QUIET`, by an exchange when it is due |
-//! | n | it has none of small objects for n calls | see below |
+//! | one is 0 | the slot has sheaves | -> `QUIET`, `CALLS_MAX`, by an exchange when it is due |
+//! | n, m | it has none of small objects for n calls, m at the most | see below |
 //!
-//! Each such call of the thread makes n one less, the free of an object of another slot's slab
-//! makes it `QUIET` again, and the last of `CALLS_MAX` calls 0.
+//! Each such call makes m one less, and if it is of the thread that has come, n. The free of an
+//! object of another slot's slab makes n `QUIET` again.
 //!
 //! A thread that has changed slots is noticed when it takes the slow path of any cache. A process
 //! with one thread needs none of this. All numbers are hints, also for threads that share a slot.
@@ -45,7 +46,8 @@ const CACHES: usize = 32;
 /// Objects of a sheaf that are looked at. If they are all of the slot's slabs, so is the rest.
 const LOOKED_AT: usize = 4;
 
-/// The state of a slot.
+/// The state of a slot, on a cache line of its own.
+#[repr(align(64))]
 struct Slot {
     /// Calls that go to slabs: of `thread` if no object of another slot is freed, and of all at the
     /// most.
@@ -97,13 +99,13 @@ pub(crate) fn goes_to_slabs(id: CacheId) -> bool {
     if slot.is_due.get() != 0 {
         begin_if_time(slot);
     }
-    if slot.left.get() == 0 || !id.shape().shares_lines() {
+    let (left, left_max) = (slot.left.get(), slot.left_max.get());
+    if left == 0 || left_max == 0 || !id.shape().shares_lines() {
         return false;
     }
-    let is_over = slot.left_max.get() == 0;
-    slot.left_max.sub_to_zero(1);
-    if is_over || slot.thread.get() == thread {
-        slot.left.set(if is_over { 0 } else { slot.left.get().saturating_sub(1) });
+    slot.left_max.set(left_max - 1);
+    if slot.thread.get() == thread {
+        slot.left.set(left - 1);
     }
     true
 }

@@ -15,7 +15,7 @@
 
 use core::sync::atomic::Ordering;
 
-use sheaves_percpu::slot_count;
+use sheaves_percpu::internal::slots::slots_used;
 use sheaves_rcu::Cookie;
 
 use crate::parts::shape::Shape;
@@ -28,8 +28,12 @@ const EMPTY: usize = 7;
 const FULL: usize = EMPTY + 1;
 /// The list of watched slabs.
 const WATCHED: usize = FULL + 1;
-/// A search on a list looks at this many slabs.
+/// A search for a slot's slab looks at this many slabs of a list.
 const LOOKED_AT: usize = 4;
+/// A search for a free object among the watched slabs looks at this many.
+const WATCHED_LOOKED_AT: usize = 8;
+/// Slots whose current slab is remembered.
+const CURRENT: usize = 16;
 /// On this list and those behind it, more than half of a slab's objects are free.
 const SPARSE: usize = 4;
 /// With more slabs than these for each slot, they serve no slot: lines that are shared cost less
@@ -55,6 +59,9 @@ pub(crate) struct SlabLists {
     /// First slab of each list, as granule number + 1, or 0.
     heads: [u32; WATCHED + 1],
     pub(crate) counts: Counts,
+    /// The slab from which a slot has refilled last, likewise; slots take turns. Never one that was
+    /// released.
+    current: [u32; CURRENT],
     /// Threads that would have moved slabs may be gone: then [`SlabLists::sort`] moves them.
     pub(crate) is_unsorted: bool,
 }
@@ -62,7 +69,7 @@ pub(crate) struct SlabLists {
 impl SlabLists {
     pub(crate) const fn new() -> SlabLists {
         let counts = Counts { slabs: 0, empty: 0, refills: 0, slabs_made: 0, slabs_released: 0 };
-        SlabLists { heads: [0; WATCHED + 1], counts, is_unsorted: false }
+        SlabLists { heads: [0; WATCHED + 1], counts, current: [0; CURRENT], is_unsorted: false }
     }
 
     /// The slabs of a list. A slab may be moved once the iterator has returned it.
@@ -99,28 +106,52 @@ impl SlabLists {
         })
     }
 
-    /// A slab with free objects for a slot; `None` if a new one is better. A slab serves one slot
-    /// as long as there are few for each: the slot's own, one that serves none, or one of another
-    /// slot in which most objects are free. Then it is the fullest, which serves none from now on.
+    /// A slab with free objects for a slot, which it serves from then on; `None` if a new one is
+    /// better. It is the slot's own, one that serves none, or, if there are as many as slots, one
+    /// of another slot in which most objects are free. With many slabs it is the fullest, and
+    /// serves none. Looks at [`LOOKED_AT`] slabs of each list.
     pub(crate) fn for_slot(&mut self, slot: u16, shape: &Shape) -> Option<Granule> {
-        let slabs = self.counts.slabs as usize;
-        if slabs > SLOT_SLABS * slot_count() {
-            let granule = self.fullest(shape)?;
-            slab::header(granule).serve(None);
-            return Some(granule);
+        // Moves slabs that are on a wrong list.
+        let fullest = self.fullest(shape);
+        if !self.serve_slots(shape) {
+            slab::header(fullest?).serve(None);
+            return fullest;
         }
+        let own = self.current_of(slot).or_else(|| self.own_or_unused(slot));
+        let granule = own.or_else(|| self.on_list(EMPTY).next().map(|(granule, _)| granule));
+        let granule = granule.or_else(|| self.sparse_of_another())?;
+        slab::header(granule).serve(Some(slot));
+        self.current[usize::from(slot) % CURRENT] = granule.0 + 1;
+        Some(granule)
+    }
+
+    /// Whether each slab serves one slot.
+    pub(crate) fn serve_slots(&self, shape: &Shape) -> bool {
+        let slabs = self.counts.slabs as usize;
+        shape.shares_lines() && (slabs <= SLOT_SLABS || slabs <= SLOT_SLABS * slots_used())
+    }
+
+    fn current_of(&self, slot: u16) -> Option<Granule> {
+        let granule = Granule(self.current[usize::from(slot) % CURRENT].checked_sub(1)?);
+        let slab = slab::header(granule);
+        (slab.slot() == Some(slot) && slab.has_free() && !slab.is_for_samples()).then_some(granule)
+    }
+
+    fn own_or_unused(&self, slot: u16) -> Option<Granule> {
         let mut unused = None;
         let mut in_use = (0..EMPTY).flat_map(|list| self.on_list(list).take(LOOKED_AT));
         let own = in_use.find(|(granule, slab)| {
             unused = unused.or(slab.slot().is_none().then_some(*granule));
-            slab.slot() == Some(slot) && slab.has_free()
+            slab.slot() == Some(slot)
         });
-        let first = |list| self.on_list(list).next().map(|(granule, _)| granule);
-        let sparse = || (SPARSE..EMPTY).rev().find_map(first).filter(|_| slabs >= slot_count());
-        let own = own.map(|(granule, _)| granule).or(unused);
-        let granule = own.or_else(|| first(EMPTY)).or_else(sparse)?;
-        slab::header(granule).serve(Some(slot));
-        Some(granule)
+        own.map(|(granule, _)| granule).or(unused)
+    }
+
+    /// Not the first of a list, which another slot has used last.
+    fn sparse_of_another(&self) -> Option<Granule> {
+        let last = |list| self.on_list(list).take(LOOKED_AT).last();
+        let sparse = (SPARSE..EMPTY).rev().find_map(last)?;
+        (self.counts.slabs as usize >= slots_used()).then_some(sparse.0)
     }
 
     fn fullest_known(&mut self, shape: &Shape) -> Option<Granule> {
@@ -141,7 +172,7 @@ impl SlabLists {
     /// A watched slab that has a free object; made of one without allocated objects, if necessary
     /// and possible.
     pub(crate) fn watched(&mut self, shape: &Shape) -> Option<Granule> {
-        let mut known = self.on_list(WATCHED).take(LOOKED_AT);
+        let mut known = self.on_list(WATCHED).take(WATCHED_LOOKED_AT);
         if let Some((granule, _)) = known.find(|(_, slab)| slab.has_free()) {
             return Some(granule);
         }
@@ -198,7 +229,12 @@ impl SlabLists {
             Some(number) => slab::header(Granule(number)).next.store(next, Ordering::Relaxed),
             None => self.heads[list] = next,
         }
-        self.counts.empty -= u32::from(list == EMPTY);
+        if list == EMPTY {
+            // It may be about to be released.
+            self.counts.empty -= 1;
+            let is_this = |current: &&mut u32| **current == granule.0 + 1;
+            self.current.iter_mut().filter(is_this).for_each(|current| *current = 0);
+        }
     }
 
     /// A slab without allocated objects, if one is known; of a cache with `typesafe_by_rcu`, one

@@ -122,7 +122,13 @@ pub(crate) fn compact() -> bool {
 /// Bytes of free objects in the slabs of a cache, 0 if it is not sparse.
 fn free_bytes_if_sparse(id: CacheId) -> usize {
     let shape = id.shape();
-    let counts = id.descriptor().slabs.lock().counts;
+    let slabs = id.descriptor().slabs.lock();
+    if slabs.serve_slots(shape) {
+        // Refills are from the slot's slabs, not from the fullest.
+        return 0;
+    }
+    let counts = slabs.counts;
+    drop(slabs);
     let objects = (counts.slabs - counts.empty) as usize * shape.slab_objects;
     let free = objects.saturating_sub(id.descriptor().depot.in_use());
     let is_sparse = free > objects / 2 && free * shape.stride >= SPARSE_BYTES_MIN;
