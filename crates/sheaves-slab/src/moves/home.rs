@@ -70,8 +70,9 @@ fn state_of(number: u16) -> &'static Slot {
     &SLOTS[usize::from(number) % SLOTS.len()]
 }
 
-/// Threads, and the slot in which each was seen last, by a hash of the thread pointer. One that is
-/// not found has not changed its slot.
+/// Threads, and the slot in which each was seen last, by a hash of the thread pointer. Of two
+/// threads that have the same place, none is noticed while they take turns. A thread that gets the
+/// stack of an earlier one is taken for it.
 static SEEN: [[Hint; 2]; 256] = [const { [Hint::new(0), Hint::new(0)] }; 256];
 
 /// The slot that a slab is to serve from which the caller refills; `None` where lines are not
