@@ -22,7 +22,7 @@
 //! A thread that has changed slots is noticed when it takes the slow path of any cache. A process
 //! with one thread needs none of this. All numbers are hints, also for threads that share a slot.
 
-use sheaves_percpu::internal::{Cursor, current_slot};
+use sheaves_percpu::internal::{Cursor, EngineMode, current_slot, mode};
 use sheaves_sys::{clock, tls};
 
 use crate::moves::slot::{take_main, take_sheaf};
@@ -88,7 +88,8 @@ fn slot_here() -> Option<u16> {
 
 /// Called before a sheaf of a plain cache is exchanged: true if the call is to go to the slabs.
 pub(crate) fn goes_to_slabs(id: CacheId) -> bool {
-    if tls::is_single_threaded() {
+    // A thread keeps its virtual slot on every CPU; each call comes here in that engine.
+    if mode() == EngineMode::Portable || tls::is_single_threaded() {
         return false;
     }
     let Some(number) = slot_here() else { return false };
