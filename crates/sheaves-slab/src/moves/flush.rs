@@ -11,6 +11,7 @@ use core::sync::atomic::Ordering;
 use sheaves_percpu::internal::Cursor;
 use sheaves_sys::{probe, tsan};
 
+use crate::moves::slot::{take_main, take_sheaf};
 use crate::moves::{earlier, release};
 use crate::parts::shape::Shape;
 use crate::parts::{pool, slab_lists};
@@ -35,6 +36,12 @@ pub(crate) fn put_away(id: CacheId, cursor: Cursor) {
 pub(crate) fn flush_sheaf(id: CacheId, cursor: Cursor) {
     flush_objects(id, cursor);
     pool::put_empty(cursor.sheaf());
+}
+
+/// Flushes the current slot's sheaves of a plain cache.
+pub(crate) fn flush_here(id: CacheId) {
+    let sheaves = [take_main(id, |_| true), take_sheaf(id.spare(), |_| true)];
+    sheaves.into_iter().flatten().for_each(|cursor| flush_sheaf(id, cursor));
 }
 
 /// Flushes sheaves of the depot, `most` at the most; returns the number of their objects.
@@ -76,7 +83,7 @@ pub(crate) fn flush(id: CacheId, objects: &mut [usize]) {
 }
 
 /// The first granule of an object's slab, after checking that the slab is of this cache.
-fn slab_of(id: CacheId, shape: &Shape, object: usize) -> Granule {
+pub(crate) fn slab_of(id: CacheId, shape: &Shape, object: usize) -> Granule {
     let first = Granule::of(object).map(|granule| shape.first_granule(granule));
     match first {
         // Relaxed: the object's owner sees the header that the slab got when it was created.

@@ -25,12 +25,10 @@
 use sheaves_percpu::internal::{Cursor, EngineMode, current_slot, mode};
 use sheaves_sys::{clock, tls};
 
-use crate::moves::slot::{take_main, take_sheaf};
 use crate::moves::{flush, registry::REGISTRY};
 use crate::parts::pool;
 use crate::parts::shape::Shape;
 use crate::space::cache_id::CacheId;
-use crate::space::granule::Granule;
 use crate::space::hint::Hint;
 use crate::space::slab;
 
@@ -70,11 +68,6 @@ fn state_of(number: u16) -> &'static Slot {
     &SLOTS[usize::from(number) % SLOTS.len()]
 }
 
-/// Threads, and the slot in which each was seen last, by a hash of the thread pointer. Of two
-/// threads that have the same place, none is noticed while they take turns. A thread that gets the
-/// stack of an earlier one is taken for it.
-static SEEN: [[Hint; 2]; 256] = [const { [Hint::new(0), Hint::new(0)] }; 256];
-
 /// The slot that a slab is to serve from which the caller refills; `None` where lines are not
 /// shared.
 pub(crate) fn slot_for(shape: &Shape) -> Option<u16> {
@@ -94,7 +87,7 @@ pub(crate) fn goes_to_slabs(id: CacheId) -> bool {
     }
     let Some(number) = slot_here() else { return false };
     let (slot, thread) = (state_of(number), tls::thread_pointer());
-    if has_changed_slots(thread, usize::from(number)) {
+    if has_changed_slots(number) {
         slot.thread.set(thread);
         slot.is_due.set(1);
     }
@@ -112,17 +105,13 @@ pub(crate) fn goes_to_slabs(id: CacheId) -> bool {
     true
 }
 
-/// True if a thread was seen in another slot before.
-fn has_changed_slots(thread: usize, number: usize) -> bool {
-    // Fibonacci hashing: Knuth, "The Art of Computer Programming", volume 3, section 6.4.
-    let [of, seen] = &SEEN[thread.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56];
-    let is_known = of.get() == thread;
-    if is_known && seen.get() == number {
-        return false;
+/// True if the calling thread was seen in another slot before.
+fn has_changed_slots(number: u16) -> bool {
+    let (seen, number) = (tls::virtual_slot(), number as i16);
+    if seen != number {
+        tls::set_virtual_slot(number);
     }
-    of.set(thread);
-    seen.set(number);
-    is_known
+    seen >= 0 && seen != number
 }
 
 #[cold]
@@ -136,24 +125,17 @@ fn begin_if_time(slot: &Slot) {
     slot.is_due.set(0);
     slot.from_ms.set(now_ms + AGAIN_MS);
     let ids = (0..CACHES).map(|number| CacheId::new(number as u16));
-    ids.filter(|id| registry.has(*id)).for_each(flush_here);
+    let ids = ids.filter(|id| registry.has(*id) && id.shape().shares_lines());
+    ids.for_each(flush::flush_here);
     drop(registry);
     slot.left_max.set(CALLS_MAX);
     slot.left.set(QUIET);
 }
 
-/// Flushes the current slot's sheaves of a cache of small objects.
-fn flush_here(id: CacheId) {
-    if id.shape().shares_lines() {
-        let sheaves = [take_main(id, |_| true), take_sheaf(id.spare(), |_| true)];
-        sheaves.into_iter().flatten().for_each(|cursor| flush::flush_sheaf(id, cursor));
-    }
-}
-
 /// Flushes an object that the caller owns; notes whether its slab serves another slot.
 pub(crate) fn send(id: CacheId, object: usize) {
     if let Some(number) = slot_here()
-        && !is_own(id.shape(), number, object)
+        && !is_own(id, number, object)
     {
         state_of(number).left.set(QUIET);
     }
@@ -167,7 +149,7 @@ pub(crate) fn keep_own(id: CacheId, cursor: Cursor) -> Option<Cursor> {
     let Some(number) = slot_for(id.shape()) else { return Some(cursor) };
     // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
     let objects = unsafe { cursor.objects() };
-    let is_own = |object: &usize| is_own(id.shape(), number, *object);
+    let is_own = |object: &usize| is_own(id, number, *object);
     if objects.iter().step_by(objects.len().div_ceil(LOOKED_AT).max(1)).all(is_own) {
         return Some(cursor);
     }
@@ -188,7 +170,7 @@ pub(crate) fn keep_own(id: CacheId, cursor: Cursor) -> Option<Cursor> {
 }
 
 /// False when an object's slab serves another slot.
-fn is_own(shape: &Shape, number: u16, object: usize) -> bool {
-    let granule = Granule::of(object).map(|granule| shape.first_granule(granule));
-    granule.and_then(|granule| slab::header(granule).slot()).is_none_or(|slot| slot == number)
+fn is_own(id: CacheId, number: u16, object: usize) -> bool {
+    let slab = slab::header(flush::slab_of(id, id.shape(), object));
+    slab.slot().is_none_or(|slot| slot == number)
 }

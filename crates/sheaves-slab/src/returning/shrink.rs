@@ -6,7 +6,6 @@ use sheaves_sys::membarrier::Reach;
 
 use crate::checked::{incoming, quarantine};
 use crate::deferred;
-use crate::moves::slot::{take_main, take_sheaf};
 use crate::moves::{flush, registry, release};
 use crate::parts::pool;
 use crate::space::cache_id::CacheId;
@@ -52,8 +51,7 @@ pub(crate) fn release_before_failing() -> bool {
     let release = |id: CacheId| {
         // Not those of hardened caches: what was freed there waits for a purpose.
         if id.shape().is_plain() {
-            let sheaves = [take_main(id, |_| true), take_sheaf(id.spare(), |_| true)];
-            sheaves.into_iter().flatten().for_each(|cursor| flush::flush_sheaf(id, cursor));
+            flush::flush_here(id);
         }
         release_depot_and_slabs(id);
     };

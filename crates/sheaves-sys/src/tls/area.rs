@@ -105,7 +105,8 @@ macro_rules! fields {
 
 fields! {
     /// The portable engine's slot of the calling thread, negative before its first use. With the
-    /// rseq engine [`crate::rseq`] has a note here.
+    /// rseq engine the slot in which it took a slow path last; of a thread without a slot,
+    /// [`crate::rseq`] has a note here.
     virtual_slot, set_virtual_slot: i16;
     /// Locks that the calling thread holds, takes or releases.
     locks, set_locks: u16;
