@@ -4,9 +4,12 @@
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh"
 
+# A burst may touch pages of slabs that were there before, at any time: 1.6 MiB have been seen at
+# once, and the most of a process is 16 MiB. 12 GB pass in the last quarter: 4 MiB are one block of
+# 3,000 that does not come back.
 compile freer
-read -r first last blocks < <(on_sheaves "$work/freer" 1200)
-((last * 10 <= first * 11)) \
+read -r first last blocks < <(on_sheaves "$work/freer" 2400)
+((last <= first + 4096)) \
     || die "RSS grows: $first KiB in the third quarter, $last KiB in the last"
 finish "$blocks blocks, RSS $first KiB in the third quarter, $last KiB in the last," \
     "$(proof_of_sheaves)"
