@@ -191,7 +191,7 @@ typedef struct sheaves_statistics {
     // Address space of the heap.
     uint64_t heap_bytes;
     // Blocks above 1 MiB.
-    uint64_t huge_bytes;
+    uint64_t large_bytes;
     // Completed grace periods.
     uint64_t grace_periods;
     // Interrupts of all CPUs, or fences in their place, that these grace periods used.

@@ -46,7 +46,7 @@ pub struct SheavesStatistics {
     /// Address space of the heap.
     pub heap_bytes: u64,
     /// Blocks above 1 MiB.
-    pub huge_bytes: u64,
+    pub large_bytes: u64,
     /// Completed grace periods.
     pub grace_periods: u64,
     /// Interrupts of all CPUs, or fences in their place, that these grace periods used.
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn sheaves_get_statistics(
         cached_bytes: heap.cached_bytes as u64,
         dirty_bytes: heap.dirty_bytes as u64,
         heap_bytes: heap.heap_bytes as u64,
-        huge_bytes: heap.huge_bytes as u64,
+        large_bytes: heap.large_bytes as u64,
         grace_periods: rcu.grace_periods,
         membarriers: rcu.membarriers,
         readers_fence: u64::from(rcu.readers_fence),

@@ -8,7 +8,7 @@ use sheaves_slab::internal::{CacheId, checking, slab};
 use sheaves_sys::stack::Frame;
 use sheaves_sys::{map, report};
 
-use crate::{classes, huge, start};
+use crate::{classes, large, start};
 
 /// The kind of block at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(crate) enum Block {
     /// In a slab of this size class.
     Object { class: usize },
     /// A mapping of its own.
-    Huge { bytes: usize },
+    Large { bytes: usize },
     /// A guarded one, of a size class.
     Trap { bytes: usize },
 }
@@ -24,7 +24,7 @@ pub(crate) enum Block {
 /// Address of a new block, 0 when memory is out, and whether it reads as zeros.
 pub(crate) fn alloc(size: usize, align: usize, request: &AllocRequest) -> (usize, bool) {
     let Some(class) = classes::of_request(size, align) else {
-        return huge::alloc(size, align, request);
+        return large::alloc(size, align, request);
     };
     if !start::make(class) {
         return (0, false);
@@ -38,7 +38,7 @@ pub(crate) fn alloc(size: usize, align: usize, request: &AllocRequest) -> (usize
     }
     match object {
         // The window may be full, or a part of it occupied.
-        0 => huge::alloc(size, align, request),
+        0 => large::alloc(size, align, request),
         _ => (object, by_id::take_reads_zero(object)),
     }
 }
@@ -48,17 +48,17 @@ pub(crate) fn look_up(address: usize) -> Option<Block> {
     if trap::contains(address) {
         return Some(Block::Trap { bytes: trap::bytes_of(address) });
     }
-    // The window may have skipped a range that another mapping occupied; a huge block may be there
+    // The window may have skipped a range that another mapping occupied; a large block may be there
     // now.
     let Some(granule) = Granule::of(address).filter(|granule| granule.entry() != 0) else {
-        return huge::bytes_of(address).map(|bytes| Block::Huge { bytes });
+        return large::bytes_of(address).map(|bytes| Block::Large { bytes });
     };
     slab::size_class_cache_of(granule).map(|id| Block::Object { class: id.class() })
 }
 
 /// True when an address is in memory that a block uses, so that it is safe to read.
 pub(crate) fn is_in_use(address: usize) -> bool {
-    Granule::of(address).is_some_and(|granule| granule.entry() != 0) || huge::contains(address)
+    Granule::of(address).is_some_and(|granule| granule.entry() != 0) || large::contains(address)
 }
 
 /// True in a hardened process when an address is in an object that was freed.
@@ -73,10 +73,10 @@ pub(crate) fn free(address: usize, frame: Frame) {
         Some(Block::Object { class }) => unsafe {
             by_id::check_and_free(CacheId::of_class(class), address);
         },
-        Some(Block::Huge { .. }) if huge::free(address) => {}
+        Some(Block::Large { .. }) if large::free(address) => {}
         // SAFETY: as above.
         Some(Block::Trap { .. }) => unsafe { by_id::free_trap(address, frame) },
-        Some(Block::Huge { .. }) | None => foreign(address, "free"),
+        Some(Block::Large { .. }) | None => foreign(address, "free"),
     }
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn free(address: usize, frame: Frame) {
 pub(crate) fn usable(address: usize) -> usize {
     match look_up(address) {
         Some(Block::Object { class }) => classes::usable_bytes(class),
-        Some(Block::Huge { bytes } | Block::Trap { bytes }) => bytes,
+        Some(Block::Large { bytes } | Block::Trap { bytes }) => bytes,
         None => foreign(address, "malloc_usable_size or realloc"),
     }
 }

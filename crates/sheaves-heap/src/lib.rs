@@ -4,7 +4,7 @@
 //! |---|---|
 //! | up to 32 KiB | one of 72 size classes, or 6 for wide alignments ([`classes`]): object caches |
 //! | up to 1 MiB | one of 15 further classes: object caches, one object per slab from 64 KiB on |
-//! | above | a mapping of its own, kept for the next block (`huge/idle`), resized by `mremap` |
+//! | above | a mapping of its own, kept for the next block (`large/idle`), resized by `mremap` |
 //!
 //! Start reading at [`mod@malloc`], the fast paths.
 #![no_std]
@@ -13,7 +13,7 @@ mod block;
 pub mod classes;
 pub mod entry;
 pub mod guard;
-mod huge;
+mod large;
 pub mod malloc;
 pub mod profile;
 mod realloc;

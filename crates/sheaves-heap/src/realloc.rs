@@ -14,7 +14,7 @@ use crate::classes::{self, MIDDLE_BYTES_MAX, QUANTUM_BYTES, SIZES, SMALL_BYTES_M
 use crate::entry::free;
 use crate::malloc::malloc_from;
 use crate::start::start;
-use crate::{huge, slow};
+use crate::{large, slow};
 
 sheaves_percpu::with_frame! {
     /// Zeroed memory for `count` elements of `size` bytes; null and `ENOMEM` when the product
@@ -113,7 +113,7 @@ unsafe extern "C" fn realloc_from(
 fn alloc_to_move(old: usize, size: usize, frame: Frame) -> *mut u8 {
     let may_grow_again = size > old.max(MIDDLE_BYTES_MAX) && !is_hardened();
     let request = AllocRequest { bytes: size, align: QUANTUM_BYTES, frame };
-    match if may_grow_again { huge::alloc_to_grow(size, &request) } else { 0 } {
+    match if may_grow_again { large::alloc_to_grow(size, &request) } else { 0 } {
         0 => malloc_from(size, frame),
         block => with_exposed_provenance_mut(block),
     }
@@ -134,21 +134,21 @@ fn resize_in_place(address: usize, size: usize, frame: Frame) -> Option<usize> {
             if granule::is_watched(address) {
                 sampling::resize(address, size);
             }
-            if usable - size >= huge::TAIL_BYTES_MIN {
+            if usable - size >= large::TAIL_BYTES_MIN {
                 // Or the kernel would fill it again.
                 granule::Granule::of(address).into_iter().for_each(chunk::note_holes);
-                huge::discard_tail(address + size, address + usable);
+                large::discard_tail(address + size, address + usable);
             }
             Some(address)
         }
         // A mapping that stays above this size stays a mapping.
-        Some(Block::Huge { .. }) if size > MIDDLE_BYTES_MAX => {
+        Some(Block::Large { .. }) if size > MIDDLE_BYTES_MAX => {
             let request = AllocRequest { bytes: size, align: QUANTUM_BYTES, frame };
-            let moved = Some(huge::resize(address, size, &request)).filter(|moved| *moved != 0);
+            let moved = Some(large::resize(address, size, &request)).filter(|moved| *moved != 0);
             chunk::do_due_after_alloc();
             moved.inspect(|moved| probe::large_resize(address, *moved, size))
         }
-        Some(Block::Huge { .. }) => None,
+        Some(Block::Large { .. }) => None,
         // Its end is to stay beside an inaccessible page.
         Some(Block::Trap { bytes }) => (size == bytes).then_some(address),
         None => block::foreign(address, "realloc"),

@@ -13,7 +13,7 @@ use sheaves_sys::{errno, probe};
 
 use crate::block::{self, Block};
 use crate::start::start;
-use crate::{classes, huge, profile, redzone};
+use crate::{classes, large, profile, redzone};
 
 /// The largest size of a block: pointer differences must fit `isize`.
 pub(crate) const BYTES_MAX: usize = isize::MAX as usize;
@@ -68,7 +68,7 @@ fn alloc_and_tell_zero(size: usize, align: usize, frame: Frame) -> (*mut u8, boo
         let request = AllocRequest { bytes: size, align, frame };
         match block::alloc(size, align, &request) {
             // What large blocks have left idle counts for limits of the process.
-            (0, _) if huge::trim(0) != 0 => block::alloc(size, align, &request),
+            (0, _) if large::trim(0) != 0 => block::alloc(size, align, &request),
             other => other,
         }
     };
@@ -88,7 +88,7 @@ pub(crate) fn alloc_zeroed(size: usize, frame: Frame) -> *mut u8 {
     }
     if size > classes::MIDDLE_BYTES_MAX && !is_debug() {
         // Discards the pages: writing zeros would touch pages that the last block did not touch.
-        huge::clear(block.expose_provenance());
+        large::clear(block.expose_provenance());
     } else {
         // SAFETY: the block has `size` bytes, and no other thread knows it.
         unsafe { block.write_bytes(0, size) };
@@ -154,7 +154,7 @@ unsafe extern "C" fn free_rcu_from(block: *mut u8, stack: usize, frame: usize) {
             Some(Block::Object { class }) => unsafe {
                 by_id::check_and_free_rcu(CacheId::of_class(class), address, frame);
             },
-            Some(Block::Huge { bytes }) => {
+            Some(Block::Large { bytes }) => {
                 sampling::defer(address, frame);
                 // SAFETY: as above.
                 unsafe { LARGE.free_later(with_exposed_provenance_mut(address), bytes) };

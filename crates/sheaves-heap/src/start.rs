@@ -8,7 +8,7 @@ use sheaves_slab::raw::CacheError;
 use sheaves_sys::{announce_when_loaded, fork, lock::Lock, report::Line};
 
 use crate::classes::{self, EMPTY_BLOCKS, QUANTUM_BYTES, SIZES};
-use crate::huge;
+use crate::large;
 
 /// Set once the heap has started.
 static STARTED: AtomicBool = AtomicBool::new(false);
@@ -29,7 +29,7 @@ fn start_slow() -> bool {
     if !make(0) {
         return false;
     }
-    huge::register();
+    large::register();
     if checking::is_hardened() {
         classes::harden();
     }
@@ -74,12 +74,12 @@ announce_when_loaded!(Heap, &HANDLERS);
 
 fn lock_all() {
     MAKING.acquire();
-    huge::TABLE.acquire();
+    large::TABLE.acquire();
 }
 
 fn unlock_all() {
     // SAFETY: taken in `lock_all` by the thread that forked.
-    unsafe { huge::TABLE.release() };
+    unsafe { large::TABLE.release() };
     // SAFETY: as above.
     unsafe { MAKING.release() };
 }

@@ -4,7 +4,7 @@
 
 use sheaves_slab::internal::{chunk, limit};
 
-use crate::huge;
+use crate::large;
 use crate::start::start;
 
 pub use sheaves_slab::internal::limit::on_near as on_near_limit;
@@ -43,8 +43,8 @@ pub fn trim(keep_bytes: usize) -> bool {
     if !start() {
         return false;
     }
-    let mappings = huge::trim(keep_bytes);
-    let kept = huge::totals().idle_bytes;
+    let mappings = large::trim(keep_bytes);
+    let kept = large::totals().idle_bytes;
     sheaves_slab::trim(keep_bytes.saturating_sub(kept)) + mappings > 0
 }
 
@@ -55,12 +55,12 @@ pub fn release_to(bytes: usize) -> bool {
     if !start() {
         return true;
     }
-    let dirty_bytes = chunk::footprint().dirty_bytes + huge::totals().idle_bytes;
+    let dirty_bytes = chunk::footprint().dirty_bytes + large::totals().idle_bytes;
     let used_bytes = limit::heap_bytes().saturating_sub(dirty_bytes);
     let keep_bytes = bytes.saturating_sub(used_bytes);
     if limit::heap_bytes() > bytes {
-        huge::trim(keep_bytes);
-        chunk::trim(keep_bytes.saturating_sub(huge::totals().idle_bytes));
+        large::trim(keep_bytes);
+        chunk::trim(keep_bytes.saturating_sub(large::totals().idle_bytes));
     }
     if limit::heap_bytes() > bytes {
         trim(keep_bytes);

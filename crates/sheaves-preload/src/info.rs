@@ -22,10 +22,21 @@ pub struct MallInfo([c_int; 10]);
 #[unsafe(no_mangle)]
 pub extern "C" fn mallinfo2() -> MallInfo2 {
     let Totals {
-        used_bytes, cached_bytes, dirty_bytes, heap_bytes, huge_bytes, huge_blocks, ..
+        used_bytes, cached_bytes, dirty_bytes, heap_bytes, large_bytes, large_blocks, ..
     } = report::totals();
-    let (used, free) = (used_bytes.saturating_sub(huge_bytes), cached_bytes + dirty_bytes);
-    MallInfo2([heap_bytes, 0, 0, huge_blocks, huge_bytes, 0, cached_bytes, used, free, dirty_bytes])
+    let (used, free) = (used_bytes.saturating_sub(large_bytes), cached_bytes + dirty_bytes);
+    MallInfo2([
+        heap_bytes,
+        0,
+        0,
+        large_blocks,
+        large_bytes,
+        0,
+        cached_bytes,
+        used,
+        free,
+        dirty_bytes,
+    ])
 }
 
 /// `mallinfo(3)`; values above `INT_MAX` are reported as `INT_MAX`.
@@ -90,7 +101,7 @@ pub unsafe extern "C" fn malloc_info(options: c_int, stream: *mut c_void) -> c_i
         return errno::EINVAL;
     }
     let Totals {
-        used_bytes, cached_bytes, dirty_bytes, heap_bytes, huge_bytes, huge_blocks, ..
+        used_bytes, cached_bytes, dirty_bytes, heap_bytes, large_bytes, large_blocks, ..
     } = report::totals();
     let mut text = Line::new();
     let _ = writeln!(
@@ -99,7 +110,7 @@ pub unsafe extern "C" fn malloc_info(options: c_int, stream: *mut c_void) -> c_i
 <total type="used" size="{used_bytes}"/>
 <total type="cached" size="{cached_bytes}"/>
 <total type="dirty" size="{dirty_bytes}"/>
-<total type="mmap" count="{huge_blocks}" size="{huge_bytes}"/>
+<total type="mmap" count="{large_blocks}" size="{large_bytes}"/>
 <system type="current" size="{heap_bytes}"/>
 </malloc>{}"#,
         '\0'

@@ -78,8 +78,8 @@ fn test_code_makes_no_circle() {
 fn loom_outside_protocol() {
     let text = "#[cfg(not(loom))]\nfn f() {}\n";
     let finding = [(1, Kind::ModelCheckerOutsideProtocol)];
-    assert_finds("crates/sheaves-heap/src/huge.rs", text, &finding);
+    assert_finds("crates/sheaves-heap/src/large.rs", text, &finding);
     assert_finds("crates/sheaves-sys/src/lock.rs", text, &finding);
     assert_clean("crates/sheaves-heap/src/protocol/word.rs", text);
-    assert_clean("crates/sheaves-heap/src/huge.rs", "// loom\nconst A: &str = \"loom\";\n");
+    assert_clean("crates/sheaves-heap/src/large.rs", "// loom\nconst A: &str = \"loom\";\n");
 }

@@ -4,8 +4,9 @@ use xtask::finding::{Finding, Kind};
 
 use crate::{LIBRARY, TOOL, file};
 
-const OTHER: &str = "crates/sheaves-heap/src/huge.rs";
-const ENTRY: &str = "crates/sheaves-heap/src/huge.rs#second crates/sheaves-slab/src/depot.rs#first";
+const OTHER: &str = "crates/sheaves-heap/src/large.rs";
+const ENTRY: &str =
+    "crates/sheaves-heap/src/large.rs#second crates/sheaves-slab/src/depot.rs#first";
 
 /// A function whose body has the steps `from..to`.
 fn steps(name: &str, from: usize, to: usize) -> String {

@@ -196,15 +196,15 @@ fn head(sample: &Sample, before: Option<&Sample>) -> Vec<String> {
             statistics.slot
         ),
         format!(
-            "heap: used {}, cached {}, dirty {}, returned {}, mapped {}, {} huge blocks of {}; \
+            "heap: used {}, cached {}, dirty {}, returned {}, mapped {}, {} large blocks of {}; \
              limit {limit}{near}",
             total("used_bytes"),
             total("cached_bytes"),
             total("dirty_bytes"),
             total("returned_bytes"),
             total("heap_bytes"),
-            statistics.total("huge_blocks"),
-            total("huge_bytes")
+            statistics.total("large_blocks"),
+            total("large_bytes")
         ),
         format!(
             "rcu: {} grace periods, {}/s of {} on average; deferred {} objects, {}, for {} ms",

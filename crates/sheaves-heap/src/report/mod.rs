@@ -20,7 +20,7 @@ use sheaves_slab::stats::{self, CacheStats, Name};
 use sheaves_sys::fork;
 use sheaves_sys::report::Line;
 
-use crate::huge;
+use crate::large;
 
 /// Version of the JSON form.
 const SCHEMA: u32 = 2;
@@ -46,9 +46,9 @@ pub struct Totals {
     /// Address space of the heap.
     pub heap_bytes: usize,
     /// Bytes of the blocks with a mapping of their own.
-    pub huge_bytes: usize,
+    pub large_bytes: usize,
     /// Number of those blocks.
-    pub huge_blocks: usize,
+    pub large_blocks: usize,
     /// Of free slabs, returned to the kernel so far.
     pub purged_bytes: u64,
     /// Returned to the kernel so far: of free slabs, of pages between the objects of used slabs,
@@ -63,18 +63,18 @@ pub struct Totals {
 pub fn totals() -> Totals {
     let footprint = chunk::footprint();
     let Footprint { mapped_bytes, used_bytes, dirty_bytes, purged_bytes, .. } = footprint;
-    let huge = huge::totals();
+    let large = large::totals();
     let out_bytes: usize =
         stats::all().map(|(_, stats)| stats.objects_out * stats.stride_bytes).sum();
     Totals {
-        used_bytes: out_bytes + huge.bytes,
+        used_bytes: out_bytes + large.bytes,
         cached_bytes: used_bytes.saturating_sub(out_bytes),
-        dirty_bytes: dirty_bytes + huge.idle_bytes,
+        dirty_bytes: dirty_bytes + large.idle_bytes,
         heap_bytes: mapped_bytes,
-        huge_bytes: huge.bytes,
-        huge_blocks: huge.blocks,
+        large_bytes: large.bytes,
+        large_blocks: large.blocks,
         purged_bytes,
-        returned_bytes: purged_bytes + footprint.holes_bytes + huge.returned_bytes,
+        returned_bytes: purged_bytes + footprint.holes_bytes + large.returned_bytes,
         refilled_bytes: footprint.refilled_bytes,
     }
 }
@@ -180,14 +180,14 @@ fn print_text(out: &mut Output<'_>) -> fmt::Result {
         )?;
     }
     let t = totals();
-    let [used, cached, dirty, heap, huge] =
-        [t.used_bytes, t.cached_bytes, t.dirty_bytes, t.heap_bytes, t.huge_bytes]
+    let [used, cached, dirty, heap, large] =
+        [t.used_bytes, t.cached_bytes, t.dirty_bytes, t.heap_bytes, t.large_bytes]
             .map(|bytes| bytes / 1024);
     writeln!(
         out,
         "total: {used} KiB used, {cached} KiB cached, {dirty} KiB free runs, {heap} KiB heap, \
-         {} huge blocks of {huge} KiB",
-        t.huge_blocks
+         {} large blocks of {large} KiB",
+        t.large_blocks
     )?;
     let [purged, returned, refilled] =
         [t.purged_bytes, t.returned_bytes, t.refilled_bytes].map(|bytes| bytes / 1024);
@@ -219,7 +219,7 @@ fn print_json(out: &mut Output<'_>) -> fmt::Result {
     write!(out, "\"slot\":\"{slot}\",\"slots\":{slots},\"uptime_ms\":{},", fork::age_ms())?;
     let totals = totals();
     write!(out, "\"totals\":{{\"used_bytes\":{}", totals.used_bytes)?;
-    print_members!(out, totals, cached_bytes dirty_bytes heap_bytes huge_bytes huge_blocks
+    print_members!(out, totals, cached_bytes dirty_bytes heap_bytes large_bytes large_blocks
         purged_bytes returned_bytes refilled_bytes);
     write!(out, "}}")?;
     print_keeper_and_rcu(out)?;

@@ -135,7 +135,7 @@ crate::cases! {
         free_inside(200_000, 16);
         trim(0);
     }
-    inside_a_huge_block NONE, Dies("which is not from this heap") => {
+    inside_a_large_block NONE, Dies("which is not from this heap") => {
         free_inside(4 << 20, 4096);
     }
     object_of_a_named_cache NONE, Dies("which belongs to a named cache") => {
@@ -179,10 +179,10 @@ crate::cases! {
         free_twice(100_000);
         trim(0);
     }
-    twice_large NONE, Dies("double free in cache malloc-") => {
+    twice_middle_beside_others NONE, Dies("double free in cache malloc-") => {
         free_twice(48_000);
     }
-    twice_huge NONE, Dies("which is not from this heap") => {
+    twice_large NONE, Dies("which is not from this heap") => {
         free_twice(4 << 20);
     }
     twice_in_a_cache NONE, Dies("double free in cache twice") => {
@@ -207,10 +207,10 @@ crate::cases! {
     twice_middle_debug DEBUG, Dies("which is in free memory (double free?)") => {
         free_twice(100_000);
     }
-    twice_large_debug DEBUG, Dies("which is in free memory (double free?)") => {
+    twice_middle_beside_others_debug DEBUG, Dies("which is in free memory (double free?)") => {
         free_twice(48_000);
     }
-    twice_huge_debug DEBUG, Dies("which is not from this heap") => {
+    twice_large_debug DEBUG, Dies("which is not from this heap") => {
         free_twice(4 << 20);
     }
     twice_in_a_debug_cache NONE, Dies("double free in cache twice") => {
@@ -227,10 +227,10 @@ crate::cases! {
     far_past_the_end DEBUG, Dies("of 40 bytes was written to at byte 55, past its end") => {
         write_and_free(40, 55);
     }
-    past_the_end_large DEBUG, Dies("was written to at byte 100001, past its end") => {
+    past_the_end_middle DEBUG, Dies("was written to at byte 100001, past its end") => {
         write_and_free(100_001, 100_001);
     }
-    past_the_end_huge DEBUG, Dies("was written to at byte 3145730, past its end") => {
+    past_the_end_large DEBUG, Dies("was written to at byte 3145730, past its end") => {
         write_and_free(3 << 20, (3 << 20) + 2);
     }
     past_the_end_seen_by_realloc DEBUG, Dies("was written to at byte 25, past its end") => {
@@ -245,7 +245,7 @@ crate::cases! {
     before_the_start_size_word DEBUG, Dies("was written to before its start") => {
         write_and_free(40, -16);
     }
-    before_the_start_large DEBUG, Dies("was written to before its start") => {
+    before_the_start_middle DEBUG, Dies("was written to before its start") => {
         write_and_free(100_000, -9);
     }
     after_free DEBUG, Dies("was written to while it was free") => {

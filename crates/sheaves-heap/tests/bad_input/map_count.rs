@@ -93,7 +93,7 @@ fn memory_is_returned_to_the_kernel() {
     unsafe { free(again) };
     trim(0);
     assert_eq!(resident(middle), Some(0));
-    assert_eq!(report::totals().huge_blocks, 2, "what is kept counts as a block");
+    assert_eq!(report::totals().large_blocks, 2, "what is kept counts as a block");
     // SAFETY: mapped by `exhaust`, not used.
     assert_eq!(unsafe { libc::munmap(place, bytes) }, 0);
     // Unmapping a neighbour unmaps it, too.

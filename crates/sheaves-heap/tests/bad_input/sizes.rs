@@ -112,7 +112,7 @@ fn errno_is_kept() {
     }
 }
 
-/// The very first call of the process is for a large block.
+/// The very first call of the process is for a block of this size.
 fn begins_with_calloc(size: usize) {
     let block = calloc(size / 8, 8);
     // SAFETY: the block has `size` bytes, all initialised.
@@ -135,8 +135,8 @@ crate::cases! {
     free_keeps_errno NONE, GoesOn(&[]) => { errno_is_kept(); }
     free_keeps_errno_portable PORTABLE, GoesOn(&[]) => { errno_is_kept(); }
     free_keeps_errno_debug DEBUG, GoesOn(&[]) => { errno_is_kept(); }
-    first_call_large NONE, GoesOn(&[]) => { begins_with_calloc(100_000); }
-    first_call_large_debug DEBUG, GoesOn(&[]) => { begins_with_calloc(100_000); }
-    first_call_huge NONE, GoesOn(&[]) => { begins_with_calloc(3 << 20); }
-    first_call_huge_debug DEBUG, GoesOn(&[]) => { begins_with_calloc(3 << 20); }
+    first_call_middle NONE, GoesOn(&[]) => { begins_with_calloc(100_000); }
+    first_call_middle_debug DEBUG, GoesOn(&[]) => { begins_with_calloc(100_000); }
+    first_call_large NONE, GoesOn(&[]) => { begins_with_calloc(3 << 20); }
+    first_call_large_debug DEBUG, GoesOn(&[]) => { begins_with_calloc(3 << 20); }
 }

@@ -4,15 +4,14 @@
 //! operations, and any part of one, is valid, and a failing sequence can shrink.
 
 use proptest::prelude::*;
-use sheaves_heap::classes::{CLASSES, SIZES, SMALL_BYTES_MAX};
+use sheaves_heap::classes::{CLASSES, MIDDLE_BYTES_MAX, SIZES, SMALL_BYTES_MAX};
 
 /// Number of object caches beside the size classes, see `Sheaves::new`.
 pub(crate) const CACHES: usize = 6;
 /// The largest shift of an alignment: 1 GiB.
 pub(crate) const ALIGN_SHIFT_MAX: u32 = 30;
 
-const LARGE_BYTES_MAX: usize = 1 << 20;
-const HUGE_BYTES_MAX: usize = 6 << 20;
+const LARGE_BYTES_MAX: usize = 6 << 20;
 
 /// One call, or a few related ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,8 +103,8 @@ impl Random {
                 let shift = self.below(SMALL_BYTES_MAX.ilog2() as usize);
                 self.within(1 << shift, 2 << shift)
             }
-            975..997 => self.within(SMALL_BYTES_MAX, LARGE_BYTES_MAX),
-            _ => self.within(LARGE_BYTES_MAX, HUGE_BYTES_MAX),
+            975..997 => self.within(SMALL_BYTES_MAX, MIDDLE_BYTES_MAX),
+            _ => self.within(MIDDLE_BYTES_MAX, LARGE_BYTES_MAX),
         }
     }
 
@@ -136,8 +135,8 @@ pub(crate) fn any_op() -> impl Strategy<Value = Op> {
     let size = prop_oneof![
         4 => 0..=600_usize,
         3 => (0..CLASSES, 0..3_usize).prop_map(|(class, step)| boundary(class, step)),
-        1 => SMALL_BYTES_MAX..=LARGE_BYTES_MAX,
-        1 => LARGE_BYTES_MAX..=HUGE_BYTES_MAX,
+        1 => SMALL_BYTES_MAX..=MIDDLE_BYTES_MAX,
+        1 => MIDDLE_BYTES_MAX..=LARGE_BYTES_MAX,
     ];
     let size = size.boxed();
     let (cache, count) = (0..CACHES, 0..300_usize);

@@ -27,7 +27,7 @@ pub(super) const BYTES_MIN: usize = 1 << SHIFTS[0];
 /// Bytes of a row per byte of each map, as powers of two.
 const SHIFTS: [u32; 2] = [rows::ONCE_SHIFTS[0], rows::ONCE_SHIFTS[1]];
 /// Smallest size in bytes of an object in the second map.
-const LARGE_BYTES_MIN: usize = 1 << SHIFTS[1];
+const SECOND_BYTES_MIN: usize = 1 << SHIFTS[1];
 
 /// Commits the bytes for the first `row_bytes` of rows. Under the memory lock; false when memory is
 /// out.
@@ -53,7 +53,7 @@ pub(super) fn discard(range: Range<usize>, around: Range<usize>) {
 /// The byte of an object of `size` bytes, in a committed part of rows.
 #[inline]
 fn byte_of(offset: usize, size: usize) -> &'static AtomicU8 {
-    let map = usize::from(size >= LARGE_BYTES_MIN);
+    let map = usize::from(size >= SECOND_BYTES_MIN);
     let address = rows::once(map).start() + (offset >> SHIFTS[map]);
     let byte = core::ptr::with_exposed_provenance::<AtomicU8>(address);
     // SAFETY: 1. callers pass offsets in committed rows, whose bytes were committed before and are

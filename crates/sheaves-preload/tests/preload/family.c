@@ -120,8 +120,8 @@ static void errno_is_kept(void) {
 
 static void figures(void) {
     struct mallinfo2 before = mallinfo2();
-    void *mapped = malloc(64 << 20), *large = malloc(500000);
-    CHECK(mapped && large);
+    void *mapped = malloc(64 << 20), *middle = malloc(500000);
+    CHECK(mapped && middle);
     struct mallinfo2 with = mallinfo2();
     CHECK(with.hblks == before.hblks + 1 && with.hblkhd >= before.hblkhd + (64 << 20));
     CHECK(with.uordblks >= before.uordblks + 500000);
@@ -130,7 +130,7 @@ static void figures(void) {
     CHECK(mallinfo().hblks == (int)with.hblks);
 #pragma GCC diagnostic pop
     free(mapped);
-    free(large);
+    free(middle);
     struct mallinfo2 after = mallinfo2();
     CHECK(after.hblks == before.hblks && after.hblkhd == before.hblkhd);
     CHECK(after.uordblks == before.uordblks);

@@ -139,10 +139,10 @@ pub(crate) fn free_blocks(blocks: Vec<Own>) {
 pub(crate) fn heap(dice: &mut Dice, count: usize) {
     let blocks = blocks(dice, count);
     free_blocks(blocks);
-    let huge = heap::malloc((1 << 20) + dice.below(1 << 21));
-    check(!huge.is_null() || may_fail());
+    let large = heap::malloc((1 << 20) + dice.below(1 << 21));
+    check(!large.is_null() || may_fail());
     // SAFETY: from the heap, or null.
-    unsafe { heap::free(huge) };
+    unsafe { heap::free(large) };
 }
 
 /// Objects of a cache.

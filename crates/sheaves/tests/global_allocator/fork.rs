@@ -53,10 +53,10 @@ fn in_child(body: impl FnOnce() -> bool) -> libc::c_int {
 fn use_heap(inherited: Vec<String>) -> bool {
     let map: BTreeMap<usize, Vec<u8>> = (0..2000).map(|n| (n, vec![n as u8; n])).collect();
     let is_whole = map.iter().all(|(n, list)| list.iter().all(|byte| *byte == *n as u8));
-    let large = vec![5_u8; 200_000];
-    let huge = vec![6_u8; 5 << 20];
+    let middle = vec![5_u8; 200_000];
+    let large = vec![6_u8; 5 << 20];
     let is_inherited = inherited.iter().all(|text| text == "from the parent");
-    is_whole && is_inherited && large[199_999] == 5 && huge[(5 << 20) - 1] == 6
+    is_whole && is_inherited && middle[199_999] == 5 && large[(5 << 20) - 1] == 6
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn the_heap_is_in_use() {
     let before = sheaves::heap::report::totals();
     let block = vec![1_u8; 32 << 20];
     let with = sheaves::heap::report::totals();
-    assert!(with.huge_bytes >= 32 << 20 && with.huge_blocks >= 1, "{before:?} {with:?}");
+    assert!(with.large_bytes >= 32 << 20 && with.large_blocks >= 1, "{before:?} {with:?}");
     assert_eq!(block.iter().map(|byte| usize::from(*byte)).sum::<usize>(), 32 << 20);
 }
 

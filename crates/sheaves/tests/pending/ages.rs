@@ -105,7 +105,7 @@ fn ten_large_blocks_are_freed_at_once() {
         unsafe { heap::free_rcu(block) };
     }
     let begin = Instant::now();
-    while totals().huge_blocks > 0 {
+    while totals().large_blocks > 0 {
         assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", defer::statistics());
         thread::sleep(Duration::from_millis(1));
     }

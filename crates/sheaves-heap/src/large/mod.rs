@@ -15,7 +15,7 @@ mod table;
 use sheaves_rcu::internal::{self, keeper};
 use sheaves_slab::internal::checking::is_hardened;
 use sheaves_slab::internal::chunk;
-use sheaves_slab::internal::sampling::{self, AllocRequest, large};
+use sheaves_slab::internal::sampling::{self, AllocRequest};
 use sheaves_sys::lock::Held;
 use sheaves_sys::membarrier::Reach;
 use sheaves_sys::{clock, map, probe};
@@ -32,7 +32,7 @@ pub(crate) fn alloc(size: usize, align: usize, request: &AllocRequest) -> (usize
     let block = alloc_unlimited(size, align);
     if block.0 != 0 {
         probe::large_alloc(block.0, size);
-        large::note_alloc(block.0, request);
+        sampling::large::note_alloc(block.0, request);
     }
     chunk::do_due_after_alloc();
     block
@@ -77,7 +77,7 @@ pub(crate) fn alloc_to_grow(size: usize, request: &AllocRequest) -> usize {
     let bytes = size.next_multiple_of(map::page_bytes());
     let Some(address) = alloc_idle(|idle| idle.take_of_largest(bytes)) else { return 0 };
     probe::large_alloc(address, size);
-    large::note_alloc(address, request);
+    sampling::large::note_alloc(address, request);
     address
 }
 
@@ -165,14 +165,14 @@ fn let_idle(mut table: Held<'_, Table>, range: Entry) {
 const MUCH_BYTES: usize = 1 << 20;
 
 /// Idle ranges as `sheaves-rcu` sees them.
-struct Huge;
+struct Large;
 
 /// Makes them known, when the heap starts.
 pub(crate) fn register() {
-    internal::register(&Huge);
+    internal::register(&Large);
 }
 
-impl internal::LayerAbove for Huge {
+impl internal::LayerAbove for Large {
     fn tick(&self, _reach: Reach) -> bool {
         let Some(decay_ms) = keeper::decay_ms() else { return false };
         let before_ms = clock::coarse_ms().saturating_sub(decay_ms);
@@ -191,7 +191,7 @@ impl internal::LayerAbove for Huge {
     }
 
     fn name(&self) -> &'static str {
-        "huge"
+        "large"
     }
 }
 
@@ -253,7 +253,7 @@ pub(crate) fn resize(address: usize, size: usize, request: &AllocRequest) -> usi
         return resize_hardened(table, index, bytes, request);
     }
     if bytes <= old_bytes {
-        large::note_resize(address, address, old_bytes, request);
+        sampling::large::note_resize(address, address, old_bytes, request);
         if old_bytes - bytes >= TAIL_BYTES_MIN {
             table.resize(index, bytes);
             let_idle(table, Entry { address: address + bytes, bytes: old_bytes - bytes });
@@ -262,7 +262,7 @@ pub(crate) fn resize(address: usize, size: usize, request: &AllocRequest) -> usi
     }
     if table.idle.extend(address + old_bytes, bytes - old_bytes) {
         table.resize(index, bytes);
-        large::note_resize(address, address, old_bytes, request);
+        sampling::large::note_resize(address, address, old_bytes, request);
         return address;
     }
     if table.idle.has(bytes, page) {
@@ -272,7 +272,7 @@ pub(crate) fn resize(address: usize, size: usize, request: &AllocRequest) -> usi
     // the returned address.
     let Some(moved) = (unsafe { map::resize(address, old_bytes, bytes, true) }) else { return 0 };
     table.move_block(index, Entry { address: moved, bytes });
-    large::note_resize(address, moved, old_bytes, request);
+    sampling::large::note_resize(address, moved, old_bytes, request);
     moved
 }
 
@@ -288,14 +288,14 @@ fn resize_hardened(
         return 0;
     }
     if bytes <= old.bytes {
-        large::note_resize(old.address, old.address, old.bytes, request);
+        sampling::large::note_resize(old.address, old.address, old.bytes, request);
         drop(table);
         discard_tail(old.address + bytes, old.address + old.bytes);
         return old.address;
     }
     let Some(address) = hardened::grow(old, bytes, table.count) else { return 0 };
     table.move_block(index, Entry { address, bytes });
-    large::note_resize(old.address, address, old.bytes, request);
+    sampling::large::note_resize(old.address, address, old.bytes, request);
     drop(table);
     hardened::retire_moved(old);
     address
