@@ -12,7 +12,8 @@ use sheaves_percpu::internal::slots::attach;
 
 use crate::checked::samples::sample_if_tagged;
 use crate::moves::slot::{take_main, take_sheaf};
-use crate::moves::{home, refill, tags};
+use crate::moves::tags::{self, Entry};
+use crate::moves::{home, refill};
 use crate::records::profile::AllocRequest;
 use crate::returning::surplus;
 use crate::slow::{self, install};
@@ -88,7 +89,7 @@ fn copy(
     let objects = &mut objects[first..];
     tags::tag(id.shape(), objects);
     for (place, entry) in out.iter_mut().zip(objects.iter().rev()) {
-        let object = sample_if_tagged(id, *entry, request);
+        let object = sample_if_tagged(id, Entry::from_bits(*entry), request);
         match NonNull::new(core::ptr::with_exposed_provenance_mut(object)) {
             Some(object) => place.write(object),
             None => sheaves_sys::report::die(format_args!("a sheaf holds a null object")),

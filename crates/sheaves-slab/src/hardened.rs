@@ -14,7 +14,8 @@ use crate::checked::samples::{self, sample_if_tagged};
 use crate::checked::{incoming, quarantine};
 use crate::deferred;
 use crate::moves::slot::{self, ATTEMPTS, take_sheaf};
-use crate::moves::{flush, refill, registry, tags};
+use crate::moves::tags::{self, Entry};
+use crate::moves::{flush, refill, registry};
 use crate::parts::pool;
 use crate::records::object_bytes;
 use crate::records::profile::AllocRequest;
@@ -68,7 +69,7 @@ fn take_one(id: CacheId, request: &AllocRequest) -> usize {
         return 0;
     }
     tags::tag(id.shape(), &mut one);
-    sample_if_tagged(id, one[0], request)
+    sample_if_tagged(id, Entry::from_bits(one[0]), request)
 }
 
 /// Frees an object.

@@ -16,7 +16,7 @@ use sheaves_percpu::internal::{Cursor, cmp_store, pop_slow, push_slow};
 use crate::checked::debug;
 use crate::checked::samples::{self, sample_if_tagged};
 use crate::moves::slot::{self, ATTEMPTS, take_sheaf};
-use crate::moves::tags::{self, Freed, TAG};
+use crate::moves::tags::{self, Entry, Freed};
 use crate::moves::{flush, home, refill};
 use crate::records::profile::AllocRequest;
 use crate::returning::{shrink, surplus};
@@ -111,18 +111,18 @@ pub(crate) fn free_rcu_slow(id: CacheId, object: usize) {
     }
 }
 
-/// Pushes an entry, perhaps with a tag, of an object that the caller owns.
+/// Pushes the entry of an object that the caller owns.
 #[inline]
-pub(crate) fn push(id: CacheId, entry: usize) {
+pub(crate) fn push(id: CacheId, entry: Entry) {
     let shape = id.shape();
     if home::goes_to_slabs(id) {
-        return home::send(id, entry & !TAG);
+        return home::send(id, entry.object());
     }
     id.descriptor().depot.note_exchange(shape);
     for _ in 0..ATTEMPTS {
         // SAFETY: the caller of `free` owns the object; what is pushed is not used again. A tagged
         // entry is pushed onto a main sheaf only.
-        if unsafe { push_slow(id.main(), entry) } {
+        if unsafe { push_slow(id.main(), entry.bits()) } {
             return;
         }
         let Some(cursor) = empty_sheaf(id) else { break };
@@ -130,7 +130,7 @@ pub(crate) fn push(id: CacheId, entry: usize) {
             break;
         }
     }
-    flush::flush(id, &mut [entry & !TAG]);
+    flush::flush(id, &mut [entry.object()]);
 }
 
 /// The spare sheaf if it has objects, or one whose objects were deferred, or one from the depot.
@@ -192,7 +192,7 @@ fn take_one(id: CacheId, request: &AllocRequest) -> usize {
     let mut one = [0];
     if refill::refill(id, &mut one) == 1 {
         tags::tag(id.shape(), &mut one);
-        return sample_if_tagged(id, one[0], request);
+        return sample_if_tagged(id, Entry::from_bits(one[0]), request);
     }
     // Memory is out, but the depot may have objects.
     let Some(cursor) = id.take_full() else { return 0 };

@@ -4,8 +4,8 @@ use sheaves_percpu::internal::{Cursor, Word};
 
 use crate::checked::quarantine;
 use crate::moves::slot::take_sheaf;
-use crate::moves::tags::TAG;
-use crate::moves::{earlier, refill, tags};
+use crate::moves::tags::{self, Entry};
+use crate::moves::{earlier, refill};
 use crate::records::profile::{self, AllocRequest};
 use crate::records::trap;
 use crate::space::cache_id::CacheId;
@@ -14,8 +14,9 @@ use crate::space::slab;
 
 /// The object that is allocated for an entry.
 #[inline]
-pub(crate) fn sample_if_tagged(id: CacheId, entry: usize, request: &AllocRequest) -> usize {
-    if entry & TAG == 0 { entry } else { sample(id, entry & !TAG, request) }
+pub(crate) fn sample_if_tagged(id: CacheId, entry: Entry, request: &AllocRequest) -> usize {
+    let object = entry.object();
+    if entry.is_tagged() { sample(id, object, request) } else { object }
 }
 
 /// Takes the last object of the sheaf in a word of the current slot, which `pop` has left alone,
@@ -45,7 +46,7 @@ fn pop_tagged_slow(
         return None;
     }
     // SAFETY: the sheaf is ours, and not empty.
-    let entry = unsafe { cursor.last() };
+    let entry = Entry::from_bits(unsafe { cursor.last() });
     put_back(cursor.down(1));
     Some(sample_if_tagged(id, entry, request))
 }

@@ -34,7 +34,32 @@ use crate::space::cache_id::{CacheId, NAMED_FIRST};
 use crate::space::granule::is_watched;
 
 /// The bit of a tagged entry.
-pub(crate) const TAG: usize = 1;
+const TAG: usize = 1;
+
+/// An entry of a main sheaf: an object, perhaps tagged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct Entry(usize);
+
+impl Entry {
+    /// The entry that a main sheaf had, or that [`tag`] has made of an object.
+    pub(crate) fn from_bits(bits: usize) -> Entry {
+        Entry(bits)
+    }
+
+    /// What the sheaf holds.
+    pub(crate) fn bits(self) -> usize {
+        self.0
+    }
+
+    pub(crate) fn object(self) -> usize {
+        self.0 & !TAG
+    }
+
+    pub(crate) fn is_tagged(self) -> bool {
+        self.0 & TAG != 0
+    }
+}
 
 /// Blocks of malloc are freed by their layout in this process.
 static FREES_BY_LAYOUT: AtomicBool = AtomicBool::new(false);
@@ -130,7 +155,7 @@ fn close_all(objects: &[usize]) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Freed {
     /// It is pushed, perhaps with a tag.
-    Entry(usize),
+    Entry(Entry),
     /// It returns to its slab: objects of a slab for samples are taken for samples only, and an
     /// empty one becomes an ordinary one.
     ToSlab,
@@ -142,7 +167,7 @@ pub(crate) fn freed(id: CacheId, object: usize) -> Freed {
     if profile::is_used() && (is_watched(object) || trap::contains(object)) {
         freed_watched(id, object)
     } else {
-        Freed::Entry(object)
+        Freed::Entry(Entry(object))
     }
 }
 
@@ -156,16 +181,16 @@ fn freed_watched(id: CacheId, object: usize) -> Freed {
     let was_sample = profile::close(object);
     let earlier = earlier::note_freed(id, object);
     if profile::tag_rate() != 0 && (was_sample || earlier == Some(true)) {
-        return Freed::Entry(object | TAG);
+        return Freed::Entry(Entry(object | TAG));
     }
     // Without a tag the object would go on to be allocated, and freed by this slow path each time.
-    if earlier.is_some() { Freed::Entry(object) } else { Freed::ToSlab }
+    if earlier.is_some() { Freed::Entry(Entry(object)) } else { Freed::ToSlab }
 }
 
 /// The entry of an object in whose place a guarded block was, which is free now: it has its tag
 /// back.
-pub(crate) fn entry_of_trap(object: usize) -> usize {
-    if profile::tag_rate() == 0 { object } else { object | TAG }
+pub(crate) fn entry_of_trap(object: usize) -> Entry {
+    Entry(if profile::tag_rate() == 0 { object } else { object | TAG })
 }
 
 #[cfg(test)]
