@@ -102,7 +102,8 @@ impl<T> Bucket<T> {
     /// The word: tags and flags.
     #[inline(always)]
     pub(super) fn word(&self) -> u64 {
-        // Acquire pairs with the Release in `Held::drop`, `add` and `remove`: the entries. [M1]
+        // Acquire pairs with the Release in `Held::drop`, `add`, `publish` and `remove`: the
+        // entries. [M1]
         self.word.load(Ordering::Acquire)
     }
 
@@ -153,6 +154,21 @@ impl<T> Bucket<T> {
     /// Takes the lock of the chain. `None` if the entries have moved.
     #[inline]
     pub(super) fn lock(&self) -> Option<Held<'_, T>> {
+        self.acquire(|word| {
+            self.sleep(word);
+            true
+        })
+    }
+
+    /// Takes the lock of the chain, without sleeping. `None` if another thread keeps it, or if the
+    /// entries have moved.
+    pub(super) fn try_lock(&self) -> Option<Held<'_, T>> {
+        self.acquire(|_| false)
+    }
+
+    /// Calls `wait` with the word while another thread keeps the lock, until that returns false.
+    #[inline(always)]
+    fn acquire(&self, wait: impl Fn(u64) -> bool) -> Option<Held<'_, T>> {
         let mut spins = 0;
         loop {
             // Relaxed: the exchange orders, and compares with this value.
@@ -166,25 +182,69 @@ impl<T> Bucket<T> {
                 }
             } else if word & MOVED != 0 {
                 return None;
-            } else {
-                self.wait(word, &mut spins);
+            } else if spins < SPINS {
+                spins += 1;
+                core::hint::spin_loop();
+            } else if !wait(word) {
+                return None;
             }
         }
     }
 
-    /// Waits a little for a lock that is held, as `word` says.
+    /// Sleeps until a lock that is held, as `word` says, is released.
     #[cold]
-    fn wait(&self, word: u64, spins: &mut u32) {
-        if *spins < SPINS {
-            *spins += 1;
-            core::hint::spin_loop();
-            return;
-        }
+    fn sleep(&self, word: u64) {
         // Relaxed, both: the flag orders nothing, and the futex compares.
         let (waiting, relaxed) = (word | WAITERS, Ordering::Relaxed);
         if word == waiting || self.word.compare_exchange(word, waiting, relaxed, relaxed).is_ok() {
             futex::wait(self.half(), (waiting >> 32) as u32);
         }
+    }
+
+    /// Adds an entry; true if it is in a new bucket, because no place of the chain was vacant.
+    ///
+    /// Aborts the program when memory is out, as `Box` does.
+    /// The caller publishes `word`, which is the first bucket's.
+    ///
+    /// # Safety
+    /// The chain's buckets are not freed, and no other thread changes it.
+    #[inline]
+    pub(super) unsafe fn add(&self, word: &mut u64, tag: u64, entry: *mut T) -> bool {
+        if let Some(place) = Places::vacant(*word).next() {
+            put(&self.places[place], entry);
+            *word |= tag << (8 * place);
+            return false;
+        }
+        let mut bucket = self;
+        // SAFETY: the caller's contract.
+        while let Some(next) = unsafe { bucket.next() } {
+            bucket = next;
+            // Relaxed: changes under the lock.
+            let word = bucket.word.load(Ordering::Relaxed);
+            if let Some(place) = Places::vacant(word).next() {
+                put(&bucket.places[place], entry);
+                // Release pairs with the Acquire in `word`. [M1]
+                bucket.word.store(word | (tag << (8 * place)), Ordering::Release);
+                return false;
+            }
+        }
+        let layout = Layout::new::<Bucket<T>>();
+        // SAFETY: the size is not 0.
+        let made = unsafe { Sheaves.alloc_zeroed(layout) }.cast::<Bucket<T>>();
+        // SAFETY: null, or an empty bucket that no other thread knows.
+        let Some(fresh) = (unsafe { made.as_ref() }) else { handle_alloc_error(layout) };
+        put(&fresh.places[0], entry);
+        // Relaxed: the link publishes it.
+        fresh.word.store(tag, Ordering::Relaxed);
+        // Release pairs with the Acquire in `next`. [M3]
+        bucket.next.store(made, Ordering::Release);
+        true
+    }
+
+    /// Publishes the entries of a chain that no other thread reaches yet.
+    pub(super) fn publish(&self, word: u64) {
+        // Release pairs with the Acquire in `word`. [M1]
+        self.word.store(word, Ordering::Release);
     }
 
     /// The half of the word with the flags, for the futex.
@@ -225,43 +285,14 @@ impl<'a, T> Held<'a, T> {
         false
     }
 
-    /// Adds an entry; true if it is in a new bucket, because no place of the chain was vacant.
-    ///
-    /// Aborts the program when memory is out, as `Box` does.
+    /// [`Bucket::add`] to the chain that is locked.
     ///
     /// # Safety
-    /// The chain's buckets are not freed.
+    /// As there; the lock is held.
     #[inline]
     pub(super) unsafe fn add(&mut self, tag: u64, entry: *mut T) -> bool {
-        if let Some(place) = Places::vacant(self.word).next() {
-            put(&self.first.places[place], entry);
-            self.word |= tag << (8 * place);
-            return false;
-        }
-        let mut bucket = self.first;
         // SAFETY: the caller's contract.
-        while let Some(next) = unsafe { bucket.next() } {
-            bucket = next;
-            // Relaxed: changes under the lock.
-            let word = bucket.word.load(Ordering::Relaxed);
-            if let Some(place) = Places::vacant(word).next() {
-                put(&bucket.places[place], entry);
-                // Release pairs with the Acquire in `word`. [M1]
-                bucket.word.store(word | (tag << (8 * place)), Ordering::Release);
-                return false;
-            }
-        }
-        let layout = Layout::new::<Bucket<T>>();
-        // SAFETY: the size is not 0.
-        let made = unsafe { Sheaves.alloc_zeroed(layout) }.cast::<Bucket<T>>();
-        // SAFETY: null, or an empty bucket that no other thread knows.
-        let Some(fresh) = (unsafe { made.as_ref() }) else { handle_alloc_error(layout) };
-        put(&fresh.places[0], entry);
-        // Relaxed: the link publishes it.
-        fresh.word.store(tag, Ordering::Relaxed);
-        // Release pairs with the Acquire in `next`. [M3]
-        bucket.next.store(made, Ordering::Release);
-        true
+        unsafe { self.first.add(&mut self.word, tag, entry) }
     }
 
     /// Calls `each` for every entry.
@@ -283,7 +314,7 @@ impl<'a, T> Held<'a, T> {
 impl<T> Drop for Held<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // Release pairs with the Acquire in `word` and `try_take`. [M1]
+        // Release pairs with the Acquire in `word` and `acquire`. [M1]
         let before = self.first.word.swap(self.word, Ordering::Release);
         if before & WAITERS != 0 {
             futex::wake_all(self.first.half());

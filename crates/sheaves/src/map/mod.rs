@@ -92,8 +92,9 @@ use table::Table;
 /// The table doubles when buckets have four entries on average, and halves below half an entry, but
 /// never below the capacity that was requested. The writer that detects this makes the next table
 /// (one allocation), and all writers move entries to it, sixteen chains with each change. Lookups
-/// never wait for that and never restart; they may read one bucket more. A table that is not
-/// changed any more stays half moved, which does no harm.
+/// never wait for that and never restart; they may read one bucket more. A chain that is locked is
+/// left for a later change; until then the table is not resized again. A table that is not changed
+/// any more stays half moved, which does no harm.
 ///
 /// # Memory ordering and blocking
 ///
@@ -102,7 +103,7 @@ use table::Table;
 ///
 /// Lookups and iteration never block. Changes of keys in the same bucket exclude each other: a
 /// writer spins briefly, then sleeps. The lock is held for tens of nanoseconds, unless a closure
-/// takes longer.
+/// takes longer. Changes of keys in other buckets do not wait for it.
 ///
 /// # Destruction of values
 ///

@@ -4,6 +4,7 @@
 //!   start:   a writer links an empty table of another size to the map's table
 //!   move:    every writer moves a few units: it locks the unit's old chains, puts their entries
 //!            into the new ones, and marks the old ones as moved
+//!   left:    units whose chains another thread keeps locked are skipped, and moved later
 //!   finish:  the writer that moves the last unit makes the new table the map's
 //! ```
 //!
@@ -32,6 +33,9 @@ use super::table::{BUCKETS_MIN, ENTRIES_MAX, Table};
 /// Units that a writer moves at a time: about as much work as ten insertions. So a table of twice
 /// the size is complete long before it is full.
 const UNITS: usize = 16;
+/// Units that a writer looks at, when all are claimed and some were left. Most have moved, and are
+/// passed by a load.
+const UNITS_PASSED: usize = 64;
 /// A table shrinks when it has more buckets per entry than this.
 const BUCKETS_PER_ENTRY_MAX: usize = 2;
 
@@ -79,55 +83,94 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         }
     }
 
-    /// Moves a few units of a table that has a next one. The caller is in a read section.
+    /// Moves a few units of a table that has a next one. Waits for no lock. The caller is in a read
+    /// section.
     #[cold]
     #[inline(never)]
     pub(super) fn help(&self, table: &Table<Entry<K, V>>) {
         // SAFETY: tables are not freed during the caller's read section.
         let Some(next) = (unsafe { table.next() }) else { return };
         let units = table.units(next);
-        // Relaxed, both: a unit belongs to the thread that claims it; its locks order.
+        // Relaxed, all: a unit belongs to the thread that claims it, and its locks order; a hint.
         if table.claimed.load(Ordering::Relaxed) >= units {
+            if table.is_left.load(Ordering::Relaxed) {
+                self.move_left(table, next, units);
+            }
             return;
         }
         let first = table.claimed.fetch_add(UNITS, Ordering::Relaxed);
-        let last = (first + UNITS).min(units);
-        if first >= last {
-            return;
+        let claimed = first..(first + UNITS).min(units);
+        let count = claimed.len();
+        let moved = claimed.filter(|unit| self.move_unit(table, next, *unit)).count();
+        if moved < count {
+            table.is_left.store(true, Ordering::Relaxed);
         }
-        (first..last).for_each(|unit| self.move_unit(table, next, unit));
+        self.count_moved(table, next, moved);
+    }
+
+    /// Moves units that were left, in order, up to one that is still locked.
+    fn move_left(&self, table: &Table<Entry<K, V>>, next: &Table<Entry<K, V>>, units: usize) {
+        for _ in 0..UNITS_PASSED {
+            // Acquire pairs with the Release below: all units before have moved. [M6]
+            let unit = table.passed.load(Ordering::Acquire);
+            if unit == units {
+                return self.finish(table, next);
+            }
+            if self.move_unit(table, next, unit) {
+                self.count_moved(table, next, 1);
+            } else if !table.has_moved(unit, units) {
+                return;
+            }
+            // AcqRel pairs with itself and the Acquire above. Relaxed on failure: another thread
+            // has passed the unit. [M6]
+            let (acq_rel, relaxed) = (Ordering::AcqRel, Ordering::Relaxed);
+            let _ = table.passed.compare_exchange(unit, unit + 1, acq_rel, relaxed);
+        }
+    }
+
+    fn count_moved(&self, table: &Table<Entry<K, V>>, next: &Table<Entry<K, V>>, count: usize) {
         // AcqRel: the thread that moves the last unit has seen all others moved, and publishes
         // that.
-        if table.moved.fetch_add(last - first, Ordering::AcqRel) + last - first == units {
+        let before = table.moved.fetch_add(count, Ordering::AcqRel);
+        if count > 0 && before + count == table.units(next) {
             self.finish(table, next);
         }
     }
 
-    /// Moves the entries of a bucket of the smaller table, or of the two that become one.
-    fn move_unit<'m>(&self, old: &'m Table<Entry<K, V>>, new: &'m Table<Entry<K, V>>, unit: usize) {
-        let abort_on_unwind = AbortOnUnwind;
+    /// Moves the entries of a bucket of the smaller table, or of the two that become one. False if
+    /// they have moved, or another thread keeps a chain locked.
+    fn move_unit(&self, old: &Table<Entry<K, V>>, new: &Table<Entry<K, V>>, unit: usize) -> bool {
         let units = old.units(new);
-        // Locks of the old table are taken before those of the new one; other threads hold one at a
-        // time. Nothing moves out of the new table before it is complete.
-        let lock = |table: &'m Table<Entry<K, V>>| {
-            let (first, second) = table.chains(unit, units);
-            let lock = |bucket: &'m Bucket<_>| bucket.lock().unwrap_or_else(|| moved_twice());
-            (lock(first), second.map(lock))
-        };
-        let (low, high) = lock(old);
-        let (mut new_low, mut new_high) = lock(new);
+        let (first, second) = old.chains(unit, units);
+        // Only here does a thread hold two locks, and it waits for neither.
+        let Some(low) = first.try_lock() else { return false };
+        let high = second.map(Bucket::try_lock);
+        if matches!(high, Some(None)) {
+            return false;
+        }
+        let abort_on_unwind = AbortOnUnwind;
+        // No other thread reaches the new chains before the first old one is marked.
+        let (new_low, new_high) = new.chains(unit, units);
+        let (mut low_word, mut high_word) = (0, 0);
         let mut copy = |entry: *mut Entry<K, V>| {
             // SAFETY: an entry in the table is not ended while its lock is held.
             let hash = self.hash(unsafe { &(*entry).key });
-            let high = new_high.as_mut().filter(|_| hash as usize & units != 0);
-            // SAFETY: buckets are not freed during the caller's read section.
-            unsafe { high.unwrap_or(&mut new_low).add(tag_of(hash), entry) };
+            let (bucket, word) = match new_high {
+                Some(bucket) if hash as usize & units != 0 => (bucket, &mut high_word),
+                _ => (new_low, &mut low_word),
+            };
+            // SAFETY: buckets are not freed during the caller's read section, and the old locks
+            // keep other threads from these.
+            unsafe { bucket.add(word, tag_of(hash), entry) };
         };
-        let old = [Some(low), high];
+        let old = [Some(low), high.flatten()];
         // SAFETY: buckets are not freed during the caller's read section.
         old.iter().flatten().for_each(|held| unsafe { held.for_each(&mut copy) });
-        // Unlocked first, so that what a mark leads to is complete.
-        drop((new_low, new_high));
+        // Published first, so that what a mark leads to is complete.
+        new_low.publish(low_word);
+        if let Some(bucket) = new_high {
+            bucket.publish(high_word);
+        }
         // In order: where the first chain is not marked, the second is not either, and where it is,
         // the new ones have the entries of both. Iterations look at the first.
         for mut held in old.into_iter().flatten() {
@@ -138,24 +181,26 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
             unsafe { retire_overflow(first) };
         }
         core::mem::forget(abort_on_unwind);
+        true
     }
 
-    /// Called when every entry has moved: makes the new table the map's.
+    /// Called when every entry has moved: makes the new table the map's, unless another thread has.
     fn finish(&self, old: &Table<Entry<K, V>>, new: &Table<Entry<K, V>>) {
-        // Release pairs with the Acquire in `table`: all marks, and what they lead to. [M5]
-        self.table.store(core::ptr::from_ref(new).cast_mut(), Ordering::Release);
+        let [from, to] = [old, new].map(|table| core::ptr::from_ref(table).cast_mut());
+        // Release pairs with the Acquire in `table`: all marks, and what they lead to. Relaxed on
+        // failure: nothing is read. The address is not that of another table: `old` is not freed
+        // during the caller's read section. [M5]
+        let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
+        if self.table.compare_exchange(from, to, release, relaxed).is_err() {
+            return;
+        }
         // SAFETY: from `Table::new`; later lookups find the new one.
-        unsafe { Table::retire(core::ptr::from_ref(old).cast_mut()) };
+        unsafe { Table::retire(from) };
         // A thread that moved a unit may have slept while others inserted. If they only replace
         // values from now on, they will not check the size again.
         self.grow(new);
         self.shrink(new);
     }
-}
-
-#[cold]
-fn moved_twice() -> ! {
-    report::die(format_args!("map: a chain of the new table moved before the resize was finished"));
 }
 
 /// A hasher that panics during a move would leave entries behind: aborts the process.

@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
-use super::bucket::{BUCKET_BYTES, Bucket};
+use super::bucket::{BUCKET_BYTES, Bucket, MOVED};
 use crate::Sheaves;
 
 /// Buckets of the smallest table.
@@ -22,6 +22,8 @@ pub(super) const ENTRIES_MAX: usize = 4;
 /// | a table | below the number of units | entries move there, unit by unit |
 /// | a table | all units | readers and writers that still find this table go on to `next` |
 ///
+/// A unit whose chains are locked when it is claimed is left for later: see `passed`.
+///
 /// A unit is a bucket of the smaller of the two tables, and the one or two buckets of the larger
 /// one that it corresponds to.
 #[repr(C, align(64))]
@@ -33,8 +35,12 @@ pub(super) struct Table<T> {
     pub(super) next: AtomicPtr<Table<T>>,
     /// Units that a thread has claimed to move.
     pub(super) claimed: AtomicUsize,
-    /// Units that have moved.
+    /// Units that have moved. Each is counted once, by the thread that has moved it.
     pub(super) moved: AtomicUsize,
+    /// All units below this one have moved. Counted only where [`Table::is_left`].
+    pub(super) passed: AtomicUsize,
+    /// A thread has claimed a unit and left it, because its chains were locked.
+    pub(super) is_left: AtomicBool,
     /// Set by the thread that makes the next table.
     pub(super) is_ending: AtomicBool,
     entries: PhantomData<*mut T>,
@@ -82,6 +88,12 @@ impl<T> Table<T> {
     pub(super) fn chains(&self, unit: usize, units: usize) -> (&Bucket<T>, Option<&Bucket<T>>) {
         let second = (self.buckets() > units).then(|| self.bucket((unit + units) as u64));
         (self.bucket(unit as u64), second)
+    }
+
+    /// True if a unit has moved: the mark of its last chain is made last.
+    pub(super) fn has_moved(&self, unit: usize, units: usize) -> bool {
+        let (first, second) = self.chains(unit, units);
+        second.unwrap_or(first).word() & MOVED != 0
     }
 
     /// The table that the entries move to.

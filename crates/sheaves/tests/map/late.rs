@@ -1,8 +1,9 @@
-//! A resize whose last unit is moved late.
+//! Resizes whose last unit is moved late.
 
 use core::cell::Cell;
 use core::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
 use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
 use std::sync::mpsc;
 
 use sheaves::map::RcuHashMap;
@@ -97,4 +98,49 @@ fn table_that_is_resized_late_still_becomes_large_enough() {
         assert!(map.capacity() >= map.len(), "{} for {}", map.capacity(), map.len());
         assert!(others().all(|key| map.get(&Key(key), &read()) == Some(&key)));
     });
+}
+
+/// A closure that runs for long delays changes of its own chain, and no others: these leave the
+/// chain behind, and one that comes later moves it.
+#[test]
+fn chain_that_is_locked_for_long_is_moved_later() {
+    const KEYS: core::ops::Range<u64> = 8..2000;
+    let map = &RcuHashMap::<Key, u64, BuildHasherDefault<Itself>>::new();
+    let others = || KEYS.filter(|key| key % CHAINS != 0);
+    let remove_others = || {
+        others().for_each(|key| {
+            map.remove(&Key(key), &read());
+        });
+    };
+    let during = |change: &dyn Fn()| {
+        let ((begin, has_begun), (end, is_over)) = (mpsc::channel(), mpsc::channel());
+        std::thread::scope(|scope| {
+            let slow = move |value: Option<&u64>| {
+                begin.send(()).unwrap();
+                is_over.recv_timeout(Duration::from_secs(20)).expect("the changes do not wait");
+                value.map_or(Some(0), |value| Some(value + 1))
+            };
+            scope.spawn(move || map.compute(Key(0), slow, &read()).copied());
+            has_begun.recv().unwrap();
+            change();
+            end.send(()).unwrap();
+        });
+    };
+    during(&|| insert_all(map, others()));
+    assert_eq!(map.iter(&read()).count(), map.len());
+    // Any changes do, also replacements.
+    for _ in 0..20 {
+        insert_all(map, others());
+    }
+    let large = map.capacity();
+    assert!(large >= map.len(), "{large} for {}", map.len());
+    during(&remove_others);
+    for _ in 0..2 {
+        insert_all(map, others());
+        remove_others();
+    }
+    assert!(map.capacity() < large);
+    let guard = read();
+    let all: Vec<_> = map.iter(&guard).map(|(key, value)| (key.0, *value)).collect();
+    assert_eq!(all, [(0, 1)]);
 }
