@@ -13,6 +13,10 @@ static FORKER: AtomicUsize = AtomicUsize::new(0);
 /// The generation in which that thread forked first.
 static FORKER_SINCE: AtomicUsize = AtomicUsize::new(0);
 
+/// How many locks of [`crate::lock::bits`] that thread may hold since before the fork. Written in
+/// the child of a fork, and by that thread.
+static FORKER_HOLDS: AtomicUsize = AtomicUsize::new(0);
+
 /// When this process has forked from its parent, or has loaded this object, in ms of the clock.
 static BEGAN_MS: AtomicU64 = AtomicU64::new(0);
 
@@ -33,12 +37,15 @@ pub(crate) fn begin() {
     if FORKER.swap(thread, Ordering::Relaxed) != thread {
         FORKER_SINCE.store(generation, Ordering::Relaxed);
     }
+    FORKER_HOLDS.store(tls::bit_locks().into(), Ordering::Relaxed);
     GENERATION.store(generation + 1, Ordering::Relaxed);
     BEGAN_MS.store(clock::coarse_ms(), Ordering::Relaxed);
 }
 
+/// Number of forks between the first process that has loaded this object and this one.
 #[inline]
-pub(crate) fn generation() -> usize {
+#[must_use]
+pub fn generation() -> usize {
     // Relaxed: changes where there is one thread.
     GENERATION.load(Ordering::Relaxed)
 }
@@ -51,4 +58,27 @@ pub(crate) fn is_gone(thread: usize, generation: usize, mask: usize) -> bool {
     let is_forker = thread == FORKER.load(Ordering::Relaxed)
         && age(generation) <= age(FORKER_SINCE.load(Ordering::Relaxed));
     age(generation) != 0 && !is_forker
+}
+
+/// True while the thread that has forked this process may hold locks of [`crate::lock::bits`] from
+/// before the fork.
+pub(crate) fn forker_holds() -> bool {
+    // Relaxed: a thread that takes such a lock over compares its word.
+    FORKER_HOLDS.load(Ordering::Relaxed) != 0
+}
+
+/// The calling thread has released such a lock, and holds this many.
+#[inline]
+pub(crate) fn note_held(count: u8) {
+    if forker_holds() {
+        note_held_slow(count.into());
+    }
+}
+
+#[cold]
+fn note_held_slow(count: usize) {
+    // Relaxed, both: as in `forker_holds`; written where there is one thread.
+    if FORKER.load(Ordering::Relaxed) == tls::thread_pointer() {
+        FORKER_HOLDS.fetch_min(count, Ordering::Relaxed);
+    }
 }

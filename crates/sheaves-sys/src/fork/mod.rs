@@ -33,7 +33,7 @@ use crate::{map, process, tls};
 
 pub(crate) mod generation;
 
-pub use generation::age_ms;
+pub use generation::{age_ms, generation};
 
 /// What one layer does around a fork. The functions must neither allocate nor fail.
 #[derive(Debug, Clone, Copy)]

@@ -12,6 +12,7 @@ use core::sync::atomic::{Ordering, compiler_fence};
 
 use crate::{fork, futex, tls};
 
+pub mod bits;
 pub(crate) mod word;
 
 pub use word::Word;
@@ -172,7 +173,7 @@ pub fn is_any_held_here() -> bool {
 /// Adds to the number of guards of the thread: before it takes a lock, and after it has released
 /// it, so that a signal handler that forks sees it.
 #[inline]
-fn count(change: i16) {
+fn count(change: i8) {
     // SeqCst, for the compiler alone: a handler sees the steps in their order.
     compiler_fence(Ordering::SeqCst);
     tls::set_locks(tls::locks().wrapping_add_signed(change));

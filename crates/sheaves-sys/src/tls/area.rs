@@ -26,7 +26,7 @@ core::arch::global_asm!(
     ".long -1",   // mm_cid: not registered
     ".long 0",    // padding
     ".short -1",  // virtual_slot
-    ".short 0",   // locks
+    ".byte 0, 0", // locks, bit_locks
     ".long -1",   // no_slot
     ".quad sheaves_no_reader",
     ".zero 16", // shared_sections, online, calls
@@ -109,7 +109,9 @@ fields! {
     /// [`crate::rseq`] has a note here.
     virtual_slot, set_virtual_slot: i16;
     /// Locks that the calling thread holds, takes or releases.
-    locks, set_locks: u16;
+    locks, set_locks: u8;
+    /// Those of [`crate::lock::bits`] that the calling thread holds, takes or releases.
+    bit_locks, set_bit_locks: u8;
     /// Open read sections of this thread that are counted in a word shared with other threads,
     /// because there was no memory for a word of its own. Async-signal-safe; a signal handler
     /// restores what it changes.

@@ -11,7 +11,9 @@ pub struct ThreadArea {
     /// See [`virtual_slot()`](super::virtual_slot()).
     pub virtual_slot: i16,
     /// See [`locks()`](super::locks()).
-    pub locks: u16,
+    pub locks: u8,
+    /// See [`bit_locks()`](super::bit_locks()).
+    pub bit_locks: u8,
     /// Always -1: read instead of a slot number when the fast path has to fail.
     pub no_slot: i32,
     /// The reader's word of the thread: its RCU read sections. [`no_reader`] before the first one.

@@ -25,7 +25,9 @@ fields! {
     // A hash of the thread.
     virtual_slot, set_virtual_slot: i16 =
         ((thread_pointer() as u64 >> 12).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 49) as i16;
-    locks, set_locks: u16 = 0;
+    locks, set_locks: u8 = 0;
+    // Not 0: no such lock is taken over.
+    bit_locks, set_bit_locks: u8 = 1;
     shared_sections, set_shared_sections: u32 = 0;
     online, set_online: u32 = 0;
     calls, set_calls: *mut core::ffi::c_void = core::ptr::null_mut();

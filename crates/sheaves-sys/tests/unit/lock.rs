@@ -82,7 +82,7 @@ fn guards_are_counted() {
     let held = lock.lock();
     let has_area = cfg!(any(target_arch = "aarch64", target_arch = "x86_64"));
     let are_counted = cfg!(debug_assertions) && has_area;
-    assert_eq!(tls::locks(), u16::from(are_counted));
+    assert_eq!(tls::locks(), u8::from(are_counted));
     drop(held);
     assert_none_held();
 }
