@@ -9,31 +9,41 @@
 //! | 48 [`LOCKED`] | a writer holds the lock of the chain | the thread that takes it; the holder |
 //! | 49 [`WAITERS`] | a thread sleeps for the lock | that thread, first; the holder, to 0 |
 //! | 50 [`MOVED`] | the entries are in the next table, too; no later change | the lock's holder |
+//! | 51..64 | generation of the process (its lowest bits) if locked, else 0 | as `LOCKED` |
 //!
 //! The holder publishes its changes with the store that unlocks. The word of a later bucket of the
 //! chain has tags only. A vacant place may still hold the address of its last entry.
+//!
+//! In the child of a fork a lock may be *orphaned*: its holder is not in the process. A thread that
+//! waits for it takes it over ([`bits`]). Each change of a chain is one store, of a place, a word
+//! or a link, after what it leads to. The child has stores of its parent's threads in their order,
+//! see `sheaves_sys::fork`. So the chain is that before or after the change. At most an entry or a
+//! bucket leaks, which was on its way into the chain or out of it. What a move of the chain leaves
+//! behind is in `resize`.
 
 use alloc::alloc::handle_alloc_error;
 use core::alloc::{GlobalAlloc, Layout};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use sheaves_sys::futex;
+use sheaves_sys::lock::bits;
 
+use super::tags::{OCCUPIED, Places, TAGS};
 use crate::Sheaves;
 
 /// Entries of a bucket.
 pub(super) const PLACES: usize = 6;
 pub(super) const BUCKET_BYTES: usize = 64;
 
-const OCCUPIED: u64 = 0x8080_8080_8080;
-const ONES: u64 = 0x0101_0101_0101;
-const TAGS: u64 = 0xFFFF_FFFF_FFFF;
 const LOCKED: u64 = 1 << 48;
 const WAITERS: u64 = 1 << 49;
 pub(super) const MOVED: u64 = 1 << 50;
+const GENERATION_SHIFT: u32 = 51;
 
 /// Checks of a held lock before a writer sleeps; the lock is held for tens of nanoseconds.
 const SPINS: u32 = 100;
+/// The longest that a writer sleeps before it looks at the lock again.
+const SLEEP_NS: u64 = 100_000_000;
 
 /// See above. All zeros is an empty bucket.
 #[repr(C, align(64))]
@@ -47,47 +57,10 @@ pub(super) struct Bucket<T> {
 
 const _: () = assert!(size_of::<Bucket<u8>>() == BUCKET_BYTES);
 
-/// The tag of a hash: bits that do not select its bucket.
-#[inline(always)]
-pub(super) fn tag_of(hash: u64) -> u64 {
-    (hash >> 57) | 0x80
-}
-
-/// An iterator over places of a word.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Places(u64);
-
-impl Places {
-    #[inline(always)]
-    pub(super) fn occupied(word: u64) -> Places {
-        Places(word & OCCUPIED)
-    }
-
-    #[inline(always)]
-    fn vacant(word: u64) -> Places {
-        Places(!word & OCCUPIED)
-    }
-
-    /// The places with this tag. Rarely, by a borrow of the subtraction, also a place after one of
-    /// them whose tag differs in its lowest bit; never a vacant one.
-    #[inline(always)]
-    fn matching(word: u64, tag: u64) -> Places {
-        let different = (word & TAGS) ^ (tag * ONES);
-        Places(different.wrapping_sub(ONES) & !different & OCCUPIED)
-    }
-}
-
-impl Iterator for Places {
-    type Item = usize;
-    #[inline(always)]
-    fn next(&mut self) -> Option<usize> {
-        if self.0 == 0 {
-            return None;
-        }
-        let place = self.0.trailing_zeros() as usize / 8;
-        self.0 &= self.0 - 1;
-        Some(place)
-    }
+/// True if the holder of a lock is not in this process.
+#[cold]
+fn is_orphaned(word: u64) -> bool {
+    bits::is_orphaned((word >> GENERATION_SHIFT) as usize, (u64::MAX >> GENERATION_SHIFT) as usize)
 }
 
 /// An entry and its place.
@@ -169,26 +142,38 @@ impl<T> Bucket<T> {
     /// Calls `wait` with the word while another thread keeps the lock, until that returns false.
     #[inline(always)]
     fn acquire(&self, wait: impl Fn(u64) -> bool) -> Option<Held<'_, T>> {
+        let mine = LOCKED | (bits::begin() as u64) << GENERATION_SHIFT;
         let mut spins = 0;
-        loop {
+        let held = loop {
             // Relaxed: the exchange orders, and compares with this value.
             let word = self.word.load(Ordering::Relaxed);
             if word & (LOCKED | MOVED) == 0 {
-                // Acquire pairs with the Release in `Held::drop`. Relaxed on failure: nothing is
-                // read. [M1]
-                let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
-                if self.word.compare_exchange(word, word | LOCKED, acquire, relaxed).is_ok() {
-                    return Some(Held { first: self, word });
+                if self.exchange(word, word | mine) {
+                    break Some(Held { first: self, word, is_taken_over: false });
                 }
             } else if word & MOVED != 0 {
-                return None;
+                break None;
             } else if spins < SPINS {
                 spins += 1;
                 core::hint::spin_loop();
+            } else if is_orphaned(word) {
+                if self.exchange(word, word & (TAGS | WAITERS) | mine) {
+                    break Some(Held { first: self, word: word & TAGS, is_taken_over: true });
+                }
             } else if !wait(word) {
-                return None;
+                break None;
             }
+        };
+        if held.is_none() {
+            bits::end();
         }
+        held
+    }
+
+    #[inline(always)]
+    fn exchange(&self, word: u64, new: u64) -> bool {
+        // Acquire pairs with the Release in `Held::drop`. Relaxed on failure: nothing is read. [M1]
+        self.word.compare_exchange(word, new, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// Sleeps until a lock that is held, as `word` says, is released.
@@ -197,7 +182,8 @@ impl<T> Bucket<T> {
         // Relaxed, both: the flag orders nothing, and the futex compares.
         let (waiting, relaxed) = (word | WAITERS, Ordering::Relaxed);
         if word == waiting || self.word.compare_exchange(word, waiting, relaxed, relaxed).is_ok() {
-            futex::wait(self.half(), (waiting >> 32) as u32);
+            // Not for ever: whether the lock is orphaned may be known later only.
+            futex::wait_for(self.half(), (waiting >> 32) as u32, SLEEP_NS);
         }
     }
 
@@ -241,6 +227,37 @@ impl<T> Bucket<T> {
         true
     }
 
+    /// Calls `each` for every entry of the chain, whose first bucket has this word.
+    ///
+    /// # Safety
+    /// The chain's buckets are not freed, and no other thread changes it.
+    pub(super) unsafe fn for_each(&self, mut word: u64, mut each: impl FnMut(*mut T)) {
+        let mut bucket = self;
+        loop {
+            Places::occupied(word).for_each(|place| each(bucket.entry(place)));
+            // SAFETY: the caller's contract.
+            let Some(next) = (unsafe { bucket.next() }) else { return };
+            bucket = next;
+            word = bucket.word();
+        }
+    }
+
+    /// Empties a chain that no other thread reaches yet. A thread that is not in this process may
+    /// have begun to fill it.
+    ///
+    /// # Safety
+    /// The chain's buckets are not freed.
+    pub(super) unsafe fn clear(&self) {
+        let mut bucket = self;
+        loop {
+            // Relaxed: no other thread reads it; what leads to it publishes it.
+            bucket.word.store(0, Ordering::Relaxed);
+            // SAFETY: the caller's contract.
+            let Some(next) = (unsafe { bucket.next() }) else { return };
+            bucket = next;
+        }
+    }
+
     /// Publishes the entries of a chain that no other thread reaches yet.
     pub(super) fn publish(&self, word: u64) {
         // Release pairs with the Acquire in `word`. [M1]
@@ -262,6 +279,8 @@ impl<T> Bucket<T> {
 pub(super) struct Held<'a, T> {
     pub(super) first: &'a Bucket<T>,
     pub(super) word: u64,
+    /// The lock was orphaned.
+    pub(super) is_taken_over: bool,
 }
 
 impl<'a, T> Held<'a, T> {
@@ -295,19 +314,16 @@ impl<'a, T> Held<'a, T> {
         unsafe { self.first.add(&mut self.word, tag, entry) }
     }
 
-    /// Calls `each` for every entry.
+    /// Marks the chain as moved, unlocks it, and frees its overflow buckets after a grace period.
     ///
     /// # Safety
-    /// The chain's buckets are not freed.
-    pub(super) unsafe fn for_each(&self, mut each: impl FnMut(*mut T)) {
-        let (mut bucket, mut word) = (self.first, self.word);
-        loop {
-            Places::occupied(word).for_each(|place| each(bucket.entry(place)));
-            // SAFETY: the caller's contract.
-            let Some(next) = (unsafe { bucket.next() }) else { return };
-            bucket = next;
-            word = bucket.word();
-        }
+    /// The next table has the entries.
+    pub(super) unsafe fn mark(mut self) {
+        let first = self.first;
+        self.word |= MOVED;
+        drop(self);
+        // SAFETY: the chain has just been moved, and a chain is marked once.
+        unsafe { retire_overflow(first) };
     }
 }
 
@@ -319,6 +335,7 @@ impl<T> Drop for Held<'_, T> {
         if before & WAITERS != 0 {
             futex::wake_all(self.first.half());
         }
+        bits::end();
     }
 }
 
@@ -343,7 +360,3 @@ pub(super) unsafe fn retire_overflow<T>(first: &Bucket<T>) {
         unsafe { sheaves_heap::free_rcu_layout(block, Layout::new::<Bucket<T>>()) };
     }
 }
-
-#[cfg(test)]
-#[path = "../../tests/unit/map_bucket.rs"]
-mod tests;

@@ -3,9 +3,10 @@
 use core::fmt;
 use core::iter::FusedIterator;
 
-use super::bucket::{Bucket, MOVED, Places};
+use super::bucket::{Bucket, MOVED};
 use super::entry::Entry;
 use super::table::Table;
+use super::tags::Places;
 
 /// The entries of a map, in no particular order: see [`super::RcuHashMap::iter`].
 ///

@@ -15,6 +15,7 @@ mod entry;
 mod iter;
 mod resize;
 mod table;
+mod tags;
 mod write;
 
 use core::borrow::Borrow;
@@ -26,10 +27,11 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use sheaves_percpu::Counter;
 use sheaves_rcu::{Guard, read};
 
-use bucket::{MOVED, retire_overflow, tag_of};
+use bucket::{MOVED, retire_overflow};
 use entry::{Entry, Limbo, Unlinked};
 pub use iter::Iter;
 use table::Table;
+use tags::tag_of;
 
 /// A concurrent hash map for many readers. A lookup takes no lock, executes no atomic
 /// read-modify-write instruction, and writes only the thread's own word, for its read section.
@@ -115,10 +117,12 @@ use table::Table;
 ///
 /// # Fork, signals and panics
 ///
-/// After a fork the child may read. It may change the map if no other thread was changing it at
-/// the moment of the fork; otherwise a chain may stay locked for ever, and the child may never drop
-/// values that the other thread was ending. [`RcuHashMap::get`] may be called in signal handlers if
-/// `Hash` and `Eq` may; nothing else may.
+/// After a fork the child may do everything, also if other threads were changing the map. Each of
+/// their changes has happened in the child or not. A key and a value on the way into the map or out
+/// of it may never be dropped there, nor those that wait to be; the number of entries may be off by
+/// one for each of these threads.
+///
+/// In signal handlers [`RcuHashMap::get`] may be called if `Hash` and `Eq` may; nothing else may.
 ///
 /// The map itself never panics. A panic of `Eq`, or of a closure, leaves the map unchanged; a panic
 /// of a destructor leaks no other entry. A panic of `Hash` while entries move aborts the process.
@@ -189,8 +193,9 @@ impl<K, V, S> RcuHashMap<K, V, S> {
         map
     }
 
-    /// The number of entries. It is exact while no thread changes the map. Otherwise it counts
-    /// every change before this call, and some of those during it.
+    /// The number of entries. It is exact while no thread changes the map, except in the child of a
+    /// fork, see the type. Otherwise it counts every change before this call, and some of those
+    /// during it.
     ///
     /// Reads a cache line for each slot that is in use, under a short lock.
     #[must_use]
@@ -327,19 +332,26 @@ impl<K, V, S> Drop for RcuHashMap<K, V, S> {
         let mut table = *self.table.get_mut();
         // SAFETY: null, or a table that no other thread uses: readers borrow the map.
         while let Some(current) = unsafe { table.as_ref() } {
-            for first in (0..current.buckets()).map(|number| current.bucket(number as u64)) {
-                // None if the entries have moved; the chain is retired then.
-                let Some(held) = first.lock() else { continue };
-                // SAFETY: an entry of the map, in no other bucket.
-                let add = |entry| unsafe { entries.add(entry) };
-                // SAFETY: the table is valid until it is freed below.
-                unsafe { held.for_each(add) };
-                // SAFETY: no other thread knows the chain.
-                unsafe { retire_overflow(first) };
-                core::mem::forget(held);
-            }
             // SAFETY: tables are not freed while they can be found.
             let next = unsafe { current.next() };
+            let units = current.units(next.unwrap_or(current));
+            // Without locks: one may be orphaned, as `resize` says.
+            for unit in 0..units {
+                if current.bucket(unit as u64).word() & MOVED != 0 {
+                    continue;
+                }
+                for first in current.each_chain(unit, units) {
+                    // SAFETY: an entry of the map, in no other bucket.
+                    let add = |entry| unsafe { entries.add(entry) };
+                    // SAFETY: no other thread knows the chain, which is valid until freed below.
+                    unsafe { first.for_each(first.word(), add) };
+                    // SAFETY: as above.
+                    unsafe { retire_overflow(first) };
+                }
+                // SAFETY: as above.
+                let unmarked = next.into_iter().flat_map(|next| next.each_chain(unit, units));
+                unmarked.for_each(|chain| unsafe { chain.clear() });
+            }
             // SAFETY: from `Table::new`, and not used any more.
             unsafe { sheaves_heap::free(table.cast()) };
             table = next.map_or(null_mut(), |next| core::ptr::from_ref(next).cast_mut());

@@ -14,6 +14,15 @@
 //! through a marked old one, so that it is complete when it is first seen. The old table is freed
 //! after a grace period.
 //!
+//! In the child of a fork a thread may be missing that was moving a unit. The marks tell how far it
+//! was, and the next thread that takes the locks continues:
+//!
+//! | marked | the new chains | what is done |
+//! |---|---|---|
+//! | no chain | were being filled, and no thread reaches them | they are cleared, the unit moves |
+//! | the first of two | are complete; the second old one has not changed | it is marked, too |
+//! | all | are complete | nothing |
+//!
 //! Lookups that continue during a resize are the aim of Triplett, McKenney and Walpole, "Resizable,
 //! Scalable, Concurrent Hash Tables via Relativistic Programming" (USENIX ATC 2011), whose chains
 //! link the entries, and are unzipped with grace periods in between. Buckets of one cache line with
@@ -21,14 +30,16 @@
 //! (ASPLOS 2015, CLHT), and of Folly's F14.
 
 use core::hash::{BuildHasher, Hash};
+use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 
-use sheaves_sys::report;
+use sheaves_sys::{fork, report};
 
 use super::RcuHashMap;
-use super::bucket::{Bucket, MOVED, retire_overflow, tag_of};
+use super::bucket::{Bucket, Held, MOVED};
 use super::entry::Entry;
 use super::table::{BUCKETS_MIN, ENTRIES_MAX, Table};
+use super::tags::tag_of;
 
 /// Units that a writer moves at a time: about as much work as ten insertions. So a table of twice
 /// the size is complete long before it is full.
@@ -69,17 +80,24 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// Begins to move entries to a table of another size. Without memory it does nothing, and
     /// chains get longer.
     fn start(&self, table: &Table<Entry<K, V>>, buckets: usize) {
-        // Relaxed, all: the thread that wins makes the table, and the last store publishes it.
-        let is_ending = &table.is_ending;
-        if is_ending.load(Ordering::Relaxed) || is_ending.swap(true, Ordering::Relaxed) {
+        // Relaxed, all: only a hint that another thread is making the table.
+        let (ended_in, here) = (&table.ended_in, fork::generation() + 1);
+        if ended_in.load(Ordering::Relaxed) == here
+            || ended_in.swap(here, Ordering::Relaxed) == here
+        {
             return;
         }
         let next = Table::new(buckets);
         if next.is_null() {
-            is_ending.store(false, Ordering::Relaxed);
-        } else {
-            // Release pairs with the Acquire in `Table::next`. [M4]
-            table.next.store(next, Ordering::Release);
+            ended_in.store(0, Ordering::Relaxed);
+            return;
+        }
+        // Release pairs with the Acquire in `Table::next`. Relaxed on failure: ours is not used. In
+        // the child of a fork the thread that forked may have been here, too. [M4]
+        let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
+        if table.next.compare_exchange(null_mut(), next, release, relaxed).is_err() {
+            // SAFETY: made above, and no other thread knows it.
+            unsafe { sheaves_heap::free(next.cast()) };
         }
     }
 
@@ -91,19 +109,20 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         // SAFETY: tables are not freed during the caller's read section.
         let Some(next) = (unsafe { table.next() }) else { return };
         let units = table.units(next);
-        // Relaxed, all: a unit belongs to the thread that claims it, and its locks order; a hint.
+        // Relaxed, both: only a hint for which units to try; their locks order.
         if table.claimed.load(Ordering::Relaxed) >= units {
-            if table.is_left.load(Ordering::Relaxed) {
+            if table.has_left() {
                 self.move_left(table, next, units);
             }
             return;
         }
+        // Relaxed: as above.
         let first = table.claimed.fetch_add(UNITS, Ordering::Relaxed);
         let claimed = first..(first + UNITS).min(units);
         let count = claimed.len();
         let moved = claimed.filter(|unit| self.move_unit(table, next, *unit)).count();
         if moved < count {
-            table.is_left.store(true, Ordering::Relaxed);
+            table.leave();
         }
         self.count_moved(table, next, moved);
     }
@@ -143,7 +162,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         let units = old.units(new);
         let (first, second) = old.chains(unit, units);
         // Only here does a thread hold two locks, and it waits for neither.
-        let Some(low) = first.try_lock() else { return false };
+        let Some(low) = first.try_lock() else {
+            if first.word() & MOVED != 0
+                && let Some(high) = second.and_then(Bucket::try_lock)
+            {
+                // The thread that has moved the unit is not in this process: it held both locks.
+                // SAFETY: the first mark is made when the new chains have the entries of both.
+                unsafe { high.mark() };
+            }
+            return false;
+        };
         let high = second.map(Bucket::try_lock);
         if matches!(high, Some(None)) {
             return false;
@@ -151,6 +179,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         let abort_on_unwind = AbortOnUnwind;
         // No other thread reaches the new chains before the first old one is marked.
         let (new_low, new_high) = new.chains(unit, units);
+        // SAFETY: buckets are not freed during the caller's read section.
+        new.each_chain(unit, units).for_each(|chain| unsafe { chain.clear() });
         let (mut low_word, mut high_word) = (0, 0);
         let mut copy = |entry: *mut Entry<K, V>| {
             // SAFETY: an entry in the table is not ended while its lock is held.
@@ -165,7 +195,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         };
         let old = [Some(low), high.flatten()];
         // SAFETY: buckets are not freed during the caller's read section.
-        old.iter().flatten().for_each(|held| unsafe { held.for_each(&mut copy) });
+        let each = |held: &Held<'_, _>| unsafe { held.first.for_each(held.word, &mut copy) };
+        old.iter().flatten().for_each(each);
         // Published first, so that what a mark leads to is complete.
         new_low.publish(low_word);
         if let Some(bucket) = new_high {
@@ -173,12 +204,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         }
         // In order: where the first chain is not marked, the second is not either, and where it is,
         // the new ones have the entries of both. Iterations look at the first.
-        for mut held in old.into_iter().flatten() {
-            let first = held.first;
-            held.word |= MOVED;
-            drop(held);
-            // SAFETY: the chain has just been moved.
-            unsafe { retire_overflow(first) };
+        for held in old.into_iter().flatten() {
+            // SAFETY: as the comments above say.
+            unsafe { held.mark() };
         }
         core::mem::forget(abort_on_unwind);
         true
@@ -211,3 +239,7 @@ impl Drop for AbortOnUnwind {
         report::die(format_args!("map: hashing a key panicked while the table was being resized"));
     }
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/map_resize.rs"]
+mod tests;

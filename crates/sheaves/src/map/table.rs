@@ -5,6 +5,8 @@ use core::marker::PhantomData;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
+use sheaves_sys::fork;
+
 use super::bucket::{BUCKET_BYTES, Bucket, MOVED};
 use crate::Sheaves;
 
@@ -35,14 +37,15 @@ pub(super) struct Table<T> {
     pub(super) next: AtomicPtr<Table<T>>,
     /// Units that a thread has claimed to move.
     pub(super) claimed: AtomicUsize,
-    /// Units that have moved. Each is counted once, by the thread that has moved it.
+    /// Units that have moved. Each is counted at most once, by the thread that has moved it, so
+    /// all have moved if this is their number. Too low where that thread is not in this process.
     pub(super) moved: AtomicUsize,
-    /// All units below this one have moved. Counted only where [`Table::is_left`].
+    /// All units below this one have moved. Counted only when units were left.
     pub(super) passed: AtomicUsize,
     /// A thread has claimed a unit and left it, because its chains were locked.
-    pub(super) is_left: AtomicBool,
-    /// Set by the thread that makes the next table.
-    pub(super) is_ending: AtomicBool,
+    is_left: AtomicBool,
+    /// 1 + the generation of the process in which a thread last began to make the next table.
+    pub(super) ended_in: AtomicUsize,
     entries: PhantomData<*mut T>,
 }
 
@@ -88,6 +91,39 @@ impl<T> Table<T> {
     pub(super) fn chains(&self, unit: usize, units: usize) -> (&Bucket<T>, Option<&Bucket<T>>) {
         let second = (self.buckets() > units).then(|| self.bucket((unit + units) as u64));
         (self.bucket(unit as u64), second)
+    }
+
+    /// [`Table::chains`], one after the other.
+    pub(super) fn each_chain(&self, unit: usize, units: usize) -> impl Iterator<Item = &Bucket<T>> {
+        let (first, second) = self.chains(unit, units);
+        core::iter::once(first).chain(second)
+    }
+
+    /// Notes that a claimed unit has not moved.
+    pub(super) fn leave(&self) {
+        // Relaxed: a hint, see `has_left`.
+        self.is_left.store(true, Ordering::Relaxed);
+    }
+
+    /// True if claimed units may have been left: by a thread that found them locked, or one that
+    /// is not in this process.
+    pub(super) fn has_left(&self) -> bool {
+        // Relaxed, both: hints; the marks of the chains say what has moved.
+        let is_inherited = self.ended_in.load(Ordering::Relaxed) != fork::generation() + 1;
+        is_inherited || self.is_left.load(Ordering::Relaxed)
+    }
+
+    /// True for the second chain of a unit whose first one is marked: the next table has the
+    /// entries of both.
+    ///
+    /// # Safety
+    /// The next table is not freed meanwhile.
+    #[cold]
+    pub(super) unsafe fn is_half_marked(&self, hash: u64) -> bool {
+        // SAFETY: the caller's contract.
+        let Some(next) = (unsafe { self.next() }) else { return false };
+        let (units, number) = (self.units(next), hash as usize & self.mask);
+        number >= units && self.bucket((number - units) as u64).word() & MOVED != 0
     }
 
     /// True if a unit has moved: the mark of its last chain is made last.

@@ -10,9 +10,10 @@ use core::sync::atomic::Ordering;
 use sheaves_rcu::{Guard, read};
 
 use super::RcuHashMap;
-use super::bucket::{Found, Held, tag_of};
+use super::bucket::{Found, Held};
 use super::entry::Entry;
 use super::table::{BUCKETS_MIN, Table};
+use super::tags::tag_of;
 
 /// Of the removals that leave a bucket empty, one in this many checks whether the table is too
 /// large.
@@ -154,7 +155,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         }
         loop {
             if let Some(held) = table.bucket(hash).lock() {
-                return Some(Chain { table, held, hash });
+                // SAFETY: tables are not freed while the guard lasts.
+                let is_half_marked = || unsafe { table.is_half_marked(hash) };
+                if !held.is_taken_over || !is_half_marked() {
+                    return Some(Chain { table, held, hash });
+                }
+                // SAFETY: the thread that marked the first chain is not in this process, or it
+                // would hold this lock. So the next table has the entries.
+                unsafe { held.mark() };
             }
             // SAFETY: tables are not freed while the guard lasts; one that is marked has a next.
             table = unsafe { table.next() }?;

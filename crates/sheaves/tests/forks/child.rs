@@ -166,7 +166,12 @@ fn use_everything(world: &World, dice: &mut Dice) {
     world.value.get()[1].fetch_add(1, Ordering::Relaxed);
     enter(c"a map");
     work::fill_and_empty(&Map::new(), 0, 500);
-    let _ = world.map.get(&1, &read());
+    // Other threads were changing it, with these keys.
+    work::fill_and_empty(&world.map, 900, 2500);
+    world.map.retain(|key, _| key % 2 == 0);
+    check(world.map.iter(&read()).all(|(key, value)| key % 2 == 0 && *value == !key));
+    world.map.clear();
+    check(world.map.iter(&read()).count() == 0);
     let _ = world.option.load(&read());
     drop(world.option.store(3));
     enter(c"trim");

@@ -5,6 +5,7 @@ mod engines;
 #[path = "../../../sheaves-percpu/tests/transactions/seccomp.rs"]
 mod seccomp;
 
+mod children;
 mod drops;
 mod iteration;
 mod late;

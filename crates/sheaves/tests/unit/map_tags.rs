@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn tags_are_found_where_they_are() {
     let tags = [0x80, 0x81, 0xFF, 0x00, 0x80, 0xC3_u64];
-    let word = tags.iter().rev().fold(0, |word, tag| (word << 8) | tag) | LOCKED | MOVED;
+    let word = tags.iter().rev().fold(0, |word, tag| (word << 8) | tag) | !TAGS;
     for tag in 0x80..0x100_u64 {
         let found: u64 = Places::matching(word, tag).map(|place| 1 << place).sum();
         let meant: u64 = (0..6).filter(|place| tags[*place] == tag).map(|p| 1 << p).sum();

@@ -1,0 +1,248 @@
+//! Children of forks change a map that other threads were changing, whose locks they inherit.
+
+use core::cell::RefCell;
+use core::hash::{BuildHasherDefault, Hash, Hasher};
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::collections::BTreeSet;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use sheaves::map::RcuHashMap;
+use sheaves::rcu::read;
+
+/// Where a thread waits for the end of the test: its hashes before that, and its channels.
+type Pause = (u64, Sender<()>, Receiver<()>);
+
+thread_local! {
+    static PAUSE: RefCell<Option<Pause>> = const { RefCell::new(None) };
+}
+
+/// A key whose hash is itself, and in whose hash a thread may pause.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Key(u64);
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let pause = PAUSE.take();
+        if let Some((0, begin, is_over)) = pause {
+            begin.send(()).unwrap();
+            let _ = is_over.recv();
+        } else {
+            PAUSE.set(pause.map(|(count, begin, is_over)| (count - 1, begin, is_over)));
+        }
+        state.write_u64(self.0);
+    }
+}
+
+#[derive(Default)]
+struct Itself(u64);
+
+impl Hasher for Itself {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!();
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
+    }
+}
+
+/// A value that is dropped once.
+struct Once(AtomicBool);
+
+impl Once {
+    fn new() -> Box<Once> {
+        Box::new(Once(AtomicBool::new(false)))
+    }
+}
+
+impl Drop for Once {
+    fn drop(&mut self) {
+        // Relaxed: the flag is of this value alone.
+        assert!(!self.0.swap(true, Ordering::Relaxed), "dropped twice");
+    }
+}
+
+type Map = RcuHashMap<Key, Box<Once>, BuildHasherDefault<Itself>>;
+
+/// Keys of one chain in all tables of these tests; with overflow buckets.
+fn crowd() -> impl Iterator<Item = u64> {
+    (0..20).map(|key| key << 20)
+}
+
+fn insert(map: &Map, key: u64) {
+    map.insert(Key(key), Once::new(), &read());
+}
+
+/// Runs `body` in a child of a fork; true if it returns within some seconds.
+fn child_ends(body: impl FnOnce()) -> bool {
+    // SAFETY: this process waits for its children, whatever disposition it has inherited.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+    // SAFETY: the child uses only what is tested, and exits.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: ends the child if it hangs.
+        unsafe { libc::alarm(10) };
+        let is_good = std::panic::catch_unwind(core::panic::AssertUnwindSafe(body)).is_ok();
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(i32::from(!is_good)) };
+    }
+    let mut status = -1;
+    // SAFETY: waits for the child only.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    status == 0
+}
+
+/// Uses everything in a child, whose map has these keys and maybe `doubtful` ones.
+fn use_map(map: &'static Map, mut keys: BTreeSet<u64>, doubtful: Option<u64>) {
+    let check = |keys: &BTreeSet<u64>| {
+        let guard = read();
+        let mut seen = BTreeSet::new();
+        for (key, value) in map.iter(&guard) {
+            assert!(!value.0.load(Ordering::Relaxed) && seen.insert(key.0), "{key:?}");
+        }
+        assert_eq!(&seen, keys);
+        assert!(keys.iter().all(|key| map.get(&Key(*key), &guard).is_some()));
+    };
+    if let Some(key) = doubtful {
+        map.remove(&Key(key), &read());
+        keys.remove(&key);
+    }
+    check(&keys);
+    for key in crowd().step_by(2).chain(3..9) {
+        assert_eq!(map.remove(&Key(key), &read()).is_some(), keys.remove(&key), "{key}");
+        check(&keys);
+    }
+    let before = map.capacity();
+    for key in 0..2000 {
+        insert(map, key);
+        keys.insert(key);
+    }
+    check(&keys);
+    assert!(map.capacity() > before.max(1000), "the resize of the parent goes on");
+    map.retain(|key, _| key.0 % 3 == 0);
+    keys.retain(|key| key % 3 == 0);
+    check(&keys);
+    map.clear();
+    check(&BTreeSet::new());
+    crowd().for_each(|key| insert(map, key));
+}
+
+/// Forks while another thread is in `work`, which pauses after a number of hashes.
+fn fork_during(map: &'static Map, mut work: impl FnMut() -> Option<u64> + Send, pause: u64) {
+    let ((begin, is_paused), (end, is_over)) = (channel(), channel::<()>());
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut channels = Some((begin, is_over));
+            while let Some((begin, is_over)) = channels.take() {
+                PAUSE.set(Some((pause, begin, is_over)));
+                let _ = work();
+                channels = PAUSE.take().map(|(_, begin, is_over)| (begin, is_over));
+            }
+        });
+        is_paused.recv_timeout(Duration::from_secs(20)).expect("the thread pauses");
+        let keys: BTreeSet<u64> = map.iter(&read()).map(|(key, _)| key.0).collect();
+        let ends = child_ends(|| use_map(map, keys.clone(), None));
+        // Another child: the end of a map that is left in this state.
+        let drops = child_ends(|| {
+            // SAFETY: this process does not use the map any more.
+            drop(unsafe { core::ptr::from_ref(map).read() });
+        });
+        end.send(()).unwrap();
+        assert!(ends && drops, "{ends} {drops}");
+    });
+}
+
+/// The other thread has copied a part of a chain, also to overflow buckets.
+#[test]
+fn child_resizes_a_map_that_another_thread_was_resizing() {
+    for pause in [1, 3, 14] {
+        let map: &'static Map = Box::leak(Box::default());
+        crowd().for_each(|key| insert(map, key));
+        let mut next = 1;
+        let grow = || {
+            insert(map, next);
+            next += 1;
+            None
+        };
+        fork_during(map, grow, pause);
+        let map: &'static Map = Box::leak(Box::default());
+        let mut keys = 1..500;
+        crowd().chain(keys.clone()).for_each(|key| insert(map, key));
+        let shrink = || {
+            map.remove(&Key(keys.next()?), &read());
+            None
+        };
+        fork_during(map, shrink, pause);
+    }
+}
+
+/// The other thread has a chain locked while its closure runs.
+#[test]
+fn child_changes_a_chain_that_another_thread_had_locked() {
+    let map: &'static Map = Box::leak(Box::default());
+    crowd().for_each(|key| insert(map, key));
+    let ((begin, has_begun), (end, is_over)) = (channel(), channel::<()>());
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let wait = |_: Option<&_>| {
+                begin.send(()).unwrap();
+                is_over.recv().unwrap();
+                None
+            };
+            map.compute(Key(0), wait, &read());
+        });
+        has_begun.recv().unwrap();
+        let ends = child_ends(|| use_map(map, crowd().collect(), Some(0)));
+        end.send(()).unwrap();
+        assert!(ends);
+    });
+}
+
+/// A closure that forks keeps its chain also in the child.
+#[test]
+fn child_keeps_the_chain_that_its_own_thread_had_locked() {
+    let map: &'static Map = Box::leak(Box::default());
+    let mut ends = false;
+    let in_child = || {
+        let other = std::thread::spawn(move || insert(map, 8));
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(!other.is_finished() && map.get(&Key(8), &read()).is_none());
+    };
+    let fork = |_: Option<&_>| {
+        ends = child_ends(in_child);
+        Some(Once::new())
+    };
+    map.compute(Key(0), fork, &read());
+    assert!(ends && map.len() == 1);
+    // Again, and the child returns from the closure.
+    let mut other = None;
+    let fork = |_: Option<&_>| {
+        // SAFETY: the child uses only what is tested, and exits below.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: ends the child if it hangs.
+            unsafe { libc::alarm(10) };
+            other = Some(std::thread::spawn(move || insert(map, 8)));
+            std::thread::sleep(Duration::from_millis(100));
+        } else {
+            let mut status = -1;
+            // SAFETY: waits for the child only.
+            unsafe { libc::waitpid(child, &raw mut status, 0) };
+            ends = status == 0;
+        }
+        None
+    };
+    map.compute(Key(0), fork, &read());
+    if let Some(other) = other {
+        let is_done = other.join().is_ok();
+        let found: Vec<u64> = map.iter(&read()).map(|(key, _)| key.0).collect();
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(i32::from(!is_done || found != [8])) };
+    }
+    assert!(ends && map.is_empty());
+}
