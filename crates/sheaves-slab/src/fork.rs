@@ -67,7 +67,7 @@ fn unlock_in_child() {
         // If this very thread held the lock before the fork, it is still taken. Then no other
         // thread has changed the lists.
         if let Some(mut slabs) = id.descriptor().slabs.try_lock() {
-            slabs.is_unsorted = true;
+            slabs.note_unsorted();
         }
         id.descriptor().depot.recount();
     }

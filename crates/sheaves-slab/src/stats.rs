@@ -2,7 +2,8 @@
 //!
 //! The fast paths count nothing. The number of allocated objects is computed: the objects of all
 //! slabs, less those in slabs, in the depot, in the slots' sheaves, and deferred. While other
-//! threads work, each figure is right for some moment, but not all for the same moment.
+//! threads work, each figure is right for some moment, but not all for the same moment. In the child
+//! of a fork they are off by what other threads were moving.
 
 use crate::checked::quarantine;
 use crate::deferred;
@@ -52,11 +53,9 @@ pub fn stats(id: CacheId) -> CacheStats {
     let (objects_in_depot, depot_hits, flushes) = descriptor.depot.statistics();
     let objects_in_depot = objects_in_depot + quarantine::of(id).objects();
     let objects_in_slots = slot::objects_in(&id.words());
-    let (counts, objects_in_slabs) = {
-        let slabs = descriptor.slabs.lock();
-        (slabs.counts, slabs.free_objects())
-    };
+    let counts = descriptor.slabs.lock().counts;
     let slabs = counts.slabs as usize;
+    let objects_in_slabs = (slabs * shape.slab_objects).saturating_sub(descriptor.depot.outside());
     let objects_deferred = deferred::objects(id);
     let inside = objects_in_slabs + objects_in_depot + objects_in_slots + objects_deferred;
     CacheStats {

@@ -71,9 +71,13 @@ fn seal_caches(ids: &[CacheId], words: &[Word]) -> bool {
 
 /// Reclaims what is ready of every cache, and releases the ready slabs of type-stable caches.
 pub(crate) fn reclaim_all() -> bool {
-    let reclaim = |id| if_existing(id, |id| reclaim(id) | release::release_ready(id));
-    let done = (0..DEFERRING_WORDS).flat_map(deferring).filter_map(reclaim);
-    done.fold(false, |any, done| any | done)
+    (0..DEFERRING_WORDS).flat_map(deferring).fold(false, |mut any, id| {
+        any |= if_existing(id, reclaim) == Some(true);
+        while if_existing(id, release::release_ready) == Some(true) {
+            any = true;
+        }
+        any
+    })
 }
 
 /// Waits until no object of the cache is deferred any more. For a cache that no other thread uses.

@@ -11,8 +11,9 @@ use core::sync::atomic::Ordering;
 use sheaves_percpu::internal::Cursor;
 use sheaves_sys::{probe, tsan};
 
+use crate::moves::earlier;
+use crate::moves::release::{self, Left};
 use crate::moves::slot::{take_main, take_sheaf};
-use crate::moves::{earlier, release};
 use crate::parts::shape::Shape;
 use crate::parts::{pool, slab_lists};
 use crate::protocol::counting;
@@ -162,9 +163,10 @@ fn relist(id: CacheId, shape: &Shape, granule: Granule) {
     }
     slabs.move_slab(granule, shape);
     let kept = id.descriptor().depot.empty_slabs_kept();
-    let is_done = release::release_empty(id, &mut slabs, kept);
+    // What is left if there are many, later calls release, or a tick.
+    let left = release::release_some(id, &mut slabs, kept);
     drop(slabs);
-    if !is_done {
+    if left == Left::Readers {
         release::arm_reclaimer();
     }
 }

@@ -13,16 +13,34 @@ use crate::space::hint::Hint;
 use crate::space::window::GRANULE_BYTES;
 use crate::space::{chunk, slab};
 
-/// Releases slabs without allocated objects, until `keep` are left. Under the cache's lock. The
-/// caller calls [`chunk::do_due_after_free`] once it holds no lock any more.
+/// A call of [`release_some`] releases this many slabs at most.
+const RELEASED_MAX: usize = 32;
+
+/// What [`release_some`] has left of the slabs that it was to release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Left {
+    Nothing,
+    /// Call it again.
+    Some,
+    /// Slabs of a type-stable cache that still have readers: call [`arm_reclaimer`], without the
+    /// lock.
+    Readers,
+}
+
+/// Releases slabs without allocated objects, until `keep` are left, and [`RELEASED_MAX`] at most.
+/// Under the cache's lock. The caller calls [`chunk::do_due_after_free`] once it holds no lock any
+/// more.
 ///
 /// Slabs of a type-stable cache stay until their cookies have passed; refills may use them
-/// meanwhile. False if one stays: then the caller must call [`arm_reclaimer`], without the lock.
+/// meanwhile.
 #[must_use]
-pub(crate) fn release_empty(id: CacheId, slabs: &mut SlabLists, keep: u32) -> bool {
+pub(crate) fn release_some(id: CacheId, slabs: &mut SlabLists, keep: u32) -> Left {
     let shape = id.shape();
-    while slabs.counts.empty > keep && !shape.unreadable {
-        let Some(granule) = slabs.releasable(shape) else { return false };
+    for _ in 0..RELEASED_MAX {
+        if slabs.counts.empty <= keep || shape.unreadable {
+            return Left::Nothing;
+        }
+        let Some(granule) = slabs.releasable(shape) else { return Left::Readers };
         slabs.unlist(granule);
         slabs.counts.slabs -= 1;
         slabs.counts.slabs_released += 1;
@@ -33,7 +51,16 @@ pub(crate) fn release_empty(id: CacheId, slabs: &mut SlabLists, keep: u32) -> bo
         let bytes = shape.granules * GRANULE_BYTES;
         probe::slab_released(id.number().into(), granule.address(), bytes);
     }
-    true
+    Left::Some
+}
+
+/// [`release_some`] of all slabs without allocated objects; true if it is to be called again.
+pub(crate) fn release_step(id: CacheId) -> bool {
+    let left = release_some(id, &mut id.descriptor().slabs.lock(), 0);
+    if left == Left::Readers {
+        arm_reclaimer();
+    }
+    left == Left::Some
 }
 
 /// Arranges that the reclaimer comes back for slabs that still have readers.
@@ -67,6 +94,6 @@ pub(crate) fn release_ready(id: CacheId) -> bool {
     let mut slabs = id.descriptor().slabs.lock();
     let before = slabs.counts.slabs;
     // Slabs that still have readers are left for a later round.
-    let _is_done = release_empty(id, &mut slabs, id.descriptor().depot.empty_slabs_kept());
+    let _left = release_some(id, &mut slabs, id.descriptor().depot.empty_slabs_kept());
     slabs.counts.slabs < before
 }

@@ -6,12 +6,14 @@
 //! on which there is one for the slot. List 9 holds the watched slabs whose objects are taken for
 //! samples only. A watched slab without allocated objects becomes an ordinary one.
 //!
-//! Flushes do not move slabs between lists, since they hold no lock. A refill that finds a slab on
-//! the wrong list moves it. A thread that flushes objects into a slab without free objects, or the
-//! last allocated ones into any slab, moves that slab afterwards. In a child of a fork that thread
-//! may be missing: then all slabs are checked once, see [`SlabLists::sort`].
+//! Flushes do not move slabs between lists, since they hold no lock. A refill that finds slabs on
+//! the wrong list moves [`MOVES`] of them at most, then takes the fullest that it has seen: the
+//! refills that follow move the others. A thread that flushes objects into a slab without free
+//! objects, or the last allocated ones into any slab, moves that slab afterwards. In a child of a
+//! fork that thread may be missing: then all slabs are checked once, see [`SlabLists::sort`].
 //!
-//! Everything here happens under the cache's lock.
+//! Everything here happens under the cache's lock. No refill and no flush looks at more slabs than
+//! [`MOVES`] and [`LOOKED_AT`] for each list.
 
 use core::sync::atomic::Ordering;
 
@@ -28,6 +30,8 @@ const EMPTY: usize = 7;
 const FULL: usize = EMPTY + 1;
 /// The list of watched slabs.
 const WATCHED: usize = FULL + 1;
+/// A search for a slab with free objects moves this many slabs to their right list.
+const MOVES: usize = 16;
 /// A search for a slot's slab looks at this many slabs of a list.
 const LOOKED_AT: usize = 4;
 /// A search for a free object among the watched slabs looks at this many.
@@ -58,18 +62,27 @@ pub(crate) struct Counts {
 pub(crate) struct SlabLists {
     /// First slab of each list, as granule number + 1, or 0.
     heads: [u32; WATCHED + 1],
+    /// The last slab of the list of empty ones, likewise: the one that has been there longest.
+    oldest_empty: u32,
     pub(crate) counts: Counts,
     /// The slab from which a slot has refilled last, likewise; slots take turns. Never one that was
     /// released.
     current: [u32; CURRENT],
-    /// Threads that would have moved slabs may be gone: then [`SlabLists::sort`] moves them.
-    pub(crate) is_unsorted: bool,
+    /// The next slab that [`SlabLists::sort`] looks at: its list, and the slab as above, or 0 for
+    /// the first of the next list. The last list and 0 if all are on the right one.
+    unsorted: (usize, u32),
 }
 
 impl SlabLists {
     pub(crate) const fn new() -> SlabLists {
         let counts = Counts { slabs: 0, empty: 0, refills: 0, slabs_made: 0, slabs_released: 0 };
-        SlabLists { heads: [0; WATCHED + 1], counts, current: [0; CURRENT], is_unsorted: false }
+        SlabLists {
+            heads: [0; WATCHED + 1],
+            oldest_empty: 0,
+            counts,
+            current: [0; CURRENT],
+            unsorted: (WATCHED, 0),
+        }
     }
 
     /// The slabs of a list. A slab may be moved once the iterator has returned it.
@@ -84,24 +97,37 @@ impl SlabLists {
         })
     }
 
-    /// Moves every slab that is on a wrong list, if there may be one.
-    pub(crate) fn sort(&mut self, shape: &Shape) {
-        if !core::mem::take(&mut self.is_unsorted) {
-            return;
-        }
-        for list in 0..self.heads.len() {
-            for (granule, slab) in self.on_list(list) {
-                if right_list(slab, shape) != list {
-                    self.move_slab(granule, shape);
+    /// Threads that would have moved slabs may be gone: [`SlabLists::sort`] is to check all slabs.
+    pub(crate) fn note_unsorted(&mut self) {
+        self.unsorted = (0, self.heads[0]);
+    }
+
+    /// Moves slabs that are on a wrong list; looks at `most` at the most. True if there are others
+    /// to look at.
+    pub(crate) fn sort(&mut self, shape: &Shape, most: usize) -> bool {
+        for _ in 0..most {
+            let (list, next) = self.unsorted;
+            let Some(number) = next.checked_sub(1) else {
+                if list == WATCHED {
+                    return false;
                 }
+                self.unsorted = (list + 1, self.heads[list + 1]);
+                continue;
+            };
+            let slab = slab::header(Granule(number));
+            // Relaxed: under the cache's lock.
+            self.unsorted.1 = slab.next.load(Ordering::Relaxed);
+            if right_list(slab, shape) != list {
+                self.move_slab(Granule(number), shape);
             }
         }
+        true
     }
 
     /// The fullest slab that has a free object, or `None`.
     pub(crate) fn fullest(&mut self, shape: &Shape) -> Option<Granule> {
         self.fullest_known(shape).or_else(|| {
-            self.sort(shape);
+            self.sort(shape, MOVES);
             self.fullest_known(shape)
         })
     }
@@ -154,19 +180,25 @@ impl SlabLists {
         (self.counts.slabs as usize >= slots_used()).then_some(sparse.0)
     }
 
+    /// All slabs of the lists up to [`EMPTY`] have free objects, also those on a wrong one.
     fn fullest_known(&mut self, shape: &Shape) -> Option<Granule> {
-        let mut list = 0;
-        while list <= EMPTY {
+        let (mut list, mut moved, mut fullest) = (0, 0, None);
+        while list <= EMPTY && moved < MOVES {
             let Some((granule, slab)) = self.on_list(list).next() else {
                 list += 1;
                 continue;
             };
-            if right_list(slab, shape) <= list {
+            let right = right_list(slab, shape);
+            if right <= list {
                 return Some(granule);
             }
             self.move_slab(granule, shape);
+            moved += 1;
+            if right <= EMPTY && fullest.is_none_or(|(_, least)| right < least) {
+                fullest = Some((granule, right));
+            }
         }
-        None
+        fullest.map(|(granule, _)| granule)
     }
 
     /// A watched slab that has a free object; made of one without allocated objects, if necessary
@@ -199,8 +231,12 @@ impl SlabLists {
         // Relaxed, all of this file: under the cache's lock.
         slab.next.store(head, Ordering::Relaxed);
         slab.previous.store(0, Ordering::Relaxed);
-        if let Some(number) = head.checked_sub(1) {
-            slab::header(Granule(number)).previous.store(granule.0 + 1, Ordering::Relaxed);
+        match head.checked_sub(1) {
+            Some(number) => {
+                slab::header(Granule(number)).previous.store(granule.0 + 1, Ordering::Relaxed);
+            }
+            None if list == EMPTY => self.oldest_empty = granule.0 + 1,
+            None => {}
         }
         self.heads[list] = granule.0 + 1;
         slab.list.store(list as u32, Ordering::Relaxed);
@@ -222,8 +258,15 @@ impl SlabLists {
         }
         let next = slab.next.load(Ordering::Relaxed);
         let previous = slab.previous.load(Ordering::Relaxed);
-        if let Some(number) = next.checked_sub(1) {
-            slab::header(Granule(number)).previous.store(previous, Ordering::Relaxed);
+        if self.unsorted.1 == granule.0 + 1 {
+            self.unsorted.1 = next;
+        }
+        match next.checked_sub(1) {
+            Some(number) => {
+                slab::header(Granule(number)).previous.store(previous, Ordering::Relaxed)
+            }
+            None if list == EMPTY => self.oldest_empty = previous,
+            None => {}
         }
         match previous.checked_sub(1) {
             Some(number) => slab::header(Granule(number)).next.store(next, Ordering::Relaxed),
@@ -237,21 +280,17 @@ impl SlabLists {
         }
     }
 
-    /// A slab without allocated objects, if one is known; of a cache with `typesafe_by_rcu`, one
-    /// whose cookie has passed.
+    /// A slab without allocated objects, if one is known. Of a cache with `typesafe_by_rcu` the one
+    /// that has been empty longest, if its cookie has passed: otherwise none has, since cookies are
+    /// taken in the order of the list.
     pub(crate) fn releasable(&self, shape: &Shape) -> Option<Granule> {
-        let is_releasable = |slab: &Slab| {
-            // Relaxed: under the cache's lock.
-            let cookie = Cookie::from_bits(slab.cookie.load(Ordering::Relaxed));
-            !shape.typesafe || cookie.has_passed()
-        };
-        self.on_list(EMPTY).find(|(_, slab)| is_releasable(slab)).map(|(granule, _)| granule)
-    }
-
-    /// Every slab that may have free objects.
-    pub(crate) fn with_free_objects(&self) -> impl Iterator<Item = (Granule, &'static Slab)> {
-        let lists = (0..FULL + usize::from(self.is_unsorted)).chain([WATCHED]);
-        lists.flat_map(|list| self.on_list(list))
+        if !shape.typesafe {
+            return Some(Granule(self.heads[EMPTY].checked_sub(1)?));
+        }
+        let oldest = Granule(self.oldest_empty.checked_sub(1)?);
+        // Relaxed: under the cache's lock.
+        let cookie = Cookie::from_bits(slab::header(oldest).cookie.load(Ordering::Relaxed));
+        cookie.has_passed().then_some(oldest)
     }
 
     /// Every slab that has allocated objects, and is not watched for samples.
@@ -259,10 +298,11 @@ impl SlabLists {
         (0..WATCHED).filter(|list| *list != EMPTY).flat_map(|list| self.on_list(list))
     }
 
-    /// Sum of the free objects of all slabs.
+    /// Sum of the free objects of all slabs. Looks at all of them.
     pub(crate) fn free_objects(&self) -> usize {
-        // Relaxed: statistics under the cache's lock; flushes may add meanwhile.
-        self.with_free_objects().map(|(_, slab)| slab.free.load(Ordering::Relaxed) as usize).sum()
+        let slabs = (0..=WATCHED).flat_map(|list| self.on_list(list));
+        // Relaxed: flushes may add meanwhile.
+        slabs.map(|(_, slab)| slab.free.load(Ordering::Relaxed) as usize).sum()
     }
 }
 
@@ -283,3 +323,7 @@ pub(crate) fn is_listed_as_full(slab: &Slab) -> bool {
     // Relaxed: under the cache's lock.
     slab.list.load(Ordering::Relaxed) as usize == FULL
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/slab_lists.rs"]
+mod tests;

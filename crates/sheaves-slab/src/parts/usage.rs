@@ -19,6 +19,11 @@ impl Depot {
         DROP_BYTES.set(DROP_BYTES.get().saturating_sub(objects * shape.stride));
     }
 
+    /// Objects that are not in slabs.
+    pub(crate) fn outside(&self) -> usize {
+        self.outside.get()
+    }
+
     /// Objects in use, in slots, or deferred.
     pub(crate) fn in_use(&self) -> usize {
         self.outside.get().saturating_sub(self.objects())

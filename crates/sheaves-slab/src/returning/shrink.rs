@@ -1,45 +1,71 @@
 //! Shrinking and destroying caches: from slots and depot to slabs, from slabs to chunks, from there
 //! to the kernel.
 
+use core::sync::atomic::Ordering;
+
 use sheaves_rcu::Cookie;
 use sheaves_sys::membarrier::Reach;
 
 use crate::checked::{incoming, quarantine};
 use crate::deferred;
-use crate::moves::{flush, registry, release};
+use crate::moves::registry::{self, if_existing};
+use crate::moves::{flush, release};
 use crate::parts::pool;
+use crate::returning::tick;
 use crate::space::cache_id::CacheId;
+use crate::space::granule::{self, Granule};
 use crate::space::{chunk, slab};
 
 /// Flushes the sheaves of slots and depot to the slabs, releases slabs without allocated objects,
 /// and discards the pages of free objects in the other slabs. False when a slot was not reached
 /// that has objects: they stay there.
 pub(crate) fn shrink(id: CacheId, reach: Reach) -> bool {
-    deferred::reclaim(id);
-    let complete = incoming::flush_slots(id, reach);
-    let shape = id.shape();
-    if !shape.is_plain() {
-        quarantine::flush_queue(id);
+    let is_complete = release_unused(id, reach);
+    let is_of_cache = |granule: &Granule| {
+        // Relaxed: a hint.
+        slab::header(*granule).cache.load(Ordering::Relaxed) == id.in_header()
+    };
+    if id.shape().may_discard() {
+        granule::all().filter(is_of_cache).for_each(tick::discard_holes);
     }
-    release_depot_and_slabs(id);
-    if shape.may_discard() {
-        for (granule, _) in id.descriptor().slabs.lock().with_free_objects() {
-            slab::discard_free_objects(granule, shape.stride, shape.slab_objects);
-        }
-    }
-    complete
+    is_complete
 }
 
-fn release_depot_and_slabs(id: CacheId) {
-    id.descriptor().depot.reset_limit(id.shape());
+/// [`shrink`] but for the pages. The registry's lock, for which forks wait, is held for a step at a
+/// time.
+fn release_unused(id: CacheId, reach: Reach) -> bool {
+    let is_complete = if_existing(id, |id| flush_slots(id, reach));
+    tick::flush_depot(id);
+    while if_existing(id, sort_step) == Some(true) {}
+    while if_existing(id, release::release_step) == Some(true) {}
+    is_complete.unwrap_or(true)
+}
+
+/// The same under the registry's lock, for a cache that is to go.
+fn empty(id: CacheId) -> bool {
+    let is_complete = flush_slots(id, Reach::Interrupts);
     flush::flush_depot(id, usize::MAX);
-    let mut slabs = id.descriptor().slabs.lock();
-    slabs.sort(id.shape());
-    let is_done = release::release_empty(id, &mut slabs, 0);
-    drop(slabs);
-    if !is_done {
-        release::arm_reclaimer();
+    while sort_step(id) {}
+    while release::release_step(id) {}
+    is_complete
+}
+
+fn flush_slots(id: CacheId, reach: Reach) -> bool {
+    deferred::reclaim(id);
+    let is_complete = incoming::flush_slots(id, reach);
+    if !id.shape().is_plain() {
+        quarantine::flush_queue(id);
     }
+    id.descriptor().depot.reset_limit(id.shape());
+    is_complete
+}
+
+/// This many slabs are looked at under a cache's lock.
+const SORTED: usize = 1024;
+
+/// True if there are others to look at.
+fn sort_step(id: CacheId) -> bool {
+    id.descriptor().slabs.lock().sort(id.shape(), SORTED)
 }
 
 /// Before an allocation fails: memory that caches hold unused becomes free: depots, and sheaves of
@@ -53,7 +79,9 @@ pub(crate) fn release_before_failing() -> bool {
         if id.shape().is_plain() {
             flush::flush_here(id);
         }
-        release_depot_and_slabs(id);
+        id.descriptor().depot.reset_limit(id.shape());
+        flush::flush_depot(id, usize::MAX);
+        while release::release_step(id) {}
     };
     registry::map_existing(release).for_each(drop);
     release::arm_reclaimer_if_pending();
@@ -72,7 +100,10 @@ pub fn trim(keep_bytes: usize) -> usize {
 /// [`trim`] of what is in reach.
 pub(crate) fn trim_in(keep_bytes: usize, reach: Reach) -> usize {
     deferred::reclaim_all();
-    registry::map_existing(|id| shrink(id, reach)).for_each(drop);
+    for number in 0..registry::numbers_used() {
+        release_unused(CacheId::new(number as u16), reach);
+    }
+    granule::all().for_each(tick::discard_holes);
     release::arm_reclaimer_if_pending();
     if reach == Reach::Interrupts {
         sheaves_percpu::memory::trim();
@@ -108,10 +139,12 @@ fn try_destroy(id: CacheId) -> Result<(), usize> {
     if !may_end {
         return Err(objects_outside_slabs(id));
     }
+    // What is long, without the registry's lock.
+    release_unused(id, Reach::Interrupts);
     registry::remove_if(id, || {
         // A slab may be on a wrong list: its thread has not moved it yet, or is not in this child.
-        id.descriptor().slabs.lock().is_unsorted = true;
-        let complete = shrink(id, Reach::Interrupts);
+        id.descriptor().slabs.lock().note_unsorted();
+        let complete = empty(id);
         let out = objects_outside_slabs(id);
         if out != 0 || !complete {
             return Err(out);

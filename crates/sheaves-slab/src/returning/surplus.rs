@@ -69,6 +69,9 @@ pub(crate) fn after_free() {
     if usage::drop_bytes() >= DROP_BYTES_DUE.get() || PASS.next.get() != DONE {
         errno::preserve(return_some);
     }
+    if tick::is_walking() && !keeper::is_active() {
+        errno::preserve(|| tick::walk(Reach::Quiet));
+    }
 }
 
 #[cold]
@@ -166,7 +169,7 @@ fn pass(in_use_bytes: usize) -> bool {
     internal::request_sweep();
     for id in registry::map_existing(|id| id) {
         registry::if_existing(id, |id| id.descriptor().depot.restrict(id.shape()));
-        tick::flush_depot(id, usize::MAX);
+        tick::flush_depot(id);
     }
     chunk::do_due_after_free();
     keeper::is_active()

@@ -28,7 +28,7 @@ use crate::moves::{flush, release};
 use crate::parts::pool;
 use crate::space::cache_id::{CACHES_MAX, CacheId};
 use crate::space::chunk;
-use crate::space::granule::{self, Granule};
+use crate::space::granule::Granule;
 use crate::space::hint::Hint;
 use crate::space::slab::{self, Holes};
 use crate::space::window::GRANULE_BYTES;
@@ -39,15 +39,16 @@ const LEFT_BYTES_MIN: usize = 1 << 20;
 /// One tick of everything in reach. True if enough is left that may be unused at the next.
 pub(crate) fn tick(reach: Reach) -> bool {
     let mut left_bytes = tick_slots(reach);
+    let mut sheaves = if reach == Reach::Interrupts { usize::MAX } else { SHEAVES };
     for number in 0..registry::numbers_used() {
         let id = CacheId::new(number as u16);
-        tick_depot(id);
+        tick_depot(id, &mut sheaves);
         left_bytes += if_existing(id, |id| quarantine::tick(id, reach)).unwrap_or(0);
-        left_bytes += if_existing(id, tick_slabs).unwrap_or(0);
+        left_bytes += tick_slabs(id, reach).unwrap_or(0);
     }
     release::arm_reclaimer_if_pending();
-    left_bytes += tick_holes();
-    left_bytes += chunk::tick();
+    let walked_bytes = walk(reach);
+    left_bytes += walked_bytes.unwrap_or(LEFT_BYTES_MIN) + chunk::note_tick();
     let is_left = left_bytes >= LEFT_BYTES_MIN;
     if !is_left {
         pool::trim();
@@ -211,59 +212,100 @@ impl Seen {
     }
 }
 
-/// Sheaves that are flushed at one hold of the registry lock.
+/// Sheaves that are flushed at one hold of the registry lock, and at a tick of a thread of the
+/// program.
 const SHEAVES: usize = 64;
 
-/// Flushes what the depot did not need since the last tick.
-fn tick_depot(id: CacheId) {
-    let surplus = |id: CacheId| id.descriptor().depot.tick(id.shape());
-    flush_depot(id, if_existing(id, surplus).unwrap_or(0));
-}
-
-/// Flushes sheaves of the depot with at least `surplus` objects, as far as there are any.
-pub(crate) fn flush_depot(id: CacheId, mut surplus: usize) {
-    while surplus > 0 {
-        match if_existing(id, |id| flush::flush_depot(id, SHEAVES)) {
+/// Flushes what the depot did not need since the last tick, `sheaves` at the most.
+fn tick_depot(id: CacheId, sheaves: &mut usize) {
+    let mut surplus = if_existing(id, |id| id.descriptor().depot.tick(id.shape())).unwrap_or(0);
+    while surplus > 0 && *sheaves > 0 {
+        let most = SHEAVES.min(*sheaves);
+        match if_existing(id, |id| flush::flush_depot(id, most)) {
             None | Some(0) => return,
             Some(count) => surplus = surplus.saturating_sub(count),
         }
+        *sheaves -= most;
     }
 }
 
-/// Releases the empty slabs of a cache that was not used since the last tick. Returns the bytes
-/// that are left in empty slabs and in the depot.
-fn tick_slabs(id: CacheId) -> usize {
-    let (depot, shape) = (&id.descriptor().depot, id.shape());
-    let mut slabs = id.descriptor().slabs.lock();
-    let is_used = depot.was_used(slabs.counts.refills);
-    let mut is_done = true;
-    if !is_used {
-        depot.shrink_sheaves(shape);
-        is_done = release::release_empty(id, &mut slabs, 0);
-    }
-    let slab_bytes = slabs.counts.empty as usize * shape.granules * GRANULE_BYTES;
-    drop(slabs);
-    if !is_done {
-        release::arm_reclaimer();
-    }
-    slab_bytes + depot.objects() * shape.stride
+/// Flushes all sheaves of the depot.
+pub(crate) fn flush_depot(id: CacheId) {
+    while if_existing(id, |id| flush::flush_depot(id, SHEAVES)).is_some_and(|count| count > 0) {}
 }
 
-/// Discards the holes of slabs that have as many free objects as at the last tick. Returns the
-/// bytes of free objects in the others.
-fn tick_holes() -> usize {
-    let mut left_bytes = 0;
-    for granule in granule::all() {
-        if granule.entry() == 0 {
-            continue;
-        }
-        match slab::header(granule).tick_holes() {
-            Holes::NothingToDo => {}
-            Holes::Changed => left_bytes += free_bytes(granule),
-            Holes::Unchanged => discard_holes(granule),
+/// Releases the empty slabs of a cache that was not used since the last tick; one step of that in a
+/// thread of the program. Returns the bytes that are left in empty slabs and in the depot.
+fn tick_slabs(id: CacheId, reach: Reach) -> Option<usize> {
+    let was_used =
+        |id: CacheId| id.descriptor().depot.was_used(id.descriptor().slabs.lock().counts.refills);
+    if !if_existing(id, was_used)? {
+        if_existing(id, |id| id.descriptor().depot.shrink_sheaves(id.shape()));
+        while if_existing(id, release::release_step) == Some(true) && reach == Reach::Interrupts {}
+    }
+    if_existing(id, |id| {
+        let (descriptor, shape) = (id.descriptor(), id.shape());
+        let empty = descriptor.slabs.lock().counts.empty as usize;
+        empty * shape.granules * GRANULE_BYTES + descriptor.depot.objects() * shape.stride
+    })
+}
+
+/// A tick of the library's thread walks over this many chunks at most: 4 GiB in 2 ms.
+const CHUNKS_MAX: usize = 2048;
+/// A piece of a thread of the program: so many chunks, or bytes that are discarded.
+const PIECE_CHUNKS: usize = 64;
+const PIECE_BYTES: u64 = 8 << 20;
+
+/// The chunk at which the walk over the heap goes on; 0 if it is through.
+static NEXT: Hint = Hint::new(0);
+/// What it has left of the free objects so far, in bytes.
+static LEFT_BYTES: Hint = Hint::new(0);
+
+/// True if a tick is not through the heap.
+#[inline]
+pub(crate) fn is_walking() -> bool {
+    NEXT.get() != 0
+}
+
+/// A piece of the walk over the heap: discards the holes of slabs that have as many free objects as
+/// at the last walk, and what is free since then. Returns the bytes of free objects in the other
+/// slabs once it is through, `None` before.
+pub(crate) fn walk(reach: Reach) -> Option<usize> {
+    let (chunks_max, bytes_max) = match reach {
+        Reach::Interrupts => (CHUNKS_MAX, u64::MAX),
+        Reach::Quiet => (PIECE_CHUNKS, PIECE_BYTES),
+    };
+    let (first, holes_before) = (NEXT.get(), slab::holes_bytes());
+    let mut freed_bytes = 0;
+    for index in first..first + chunks_max {
+        let Some(bytes) = chunk::tick(index) else {
+            NEXT.set(0);
+            return Some(LEFT_BYTES.swap(0));
+        };
+        freed_bytes += bytes as u64;
+        LEFT_BYTES.add(chunk::granules(index).map(tick_holes).sum());
+        NEXT.set(index + 1);
+        if freed_bytes + slab::holes_bytes() - holes_before >= bytes_max {
+            break;
         }
     }
-    left_bytes
+    None
+}
+
+/// Discards the holes of a slab if it has as many free objects as at the last tick. Otherwise
+/// returns their bytes.
+fn tick_holes(granule: Granule) -> usize {
+    if granule.entry() == 0 {
+        return 0;
+    }
+    match slab::header(granule).tick_holes() {
+        Holes::NothingToDo => 0,
+        Holes::Changed => free_bytes(granule),
+        Holes::Unchanged => {
+            discard_holes(granule);
+            0
+        }
+    }
 }
 
 /// Bytes of free objects in the slab that begins with a granule.

@@ -2,10 +2,11 @@
 
 extern crate std;
 use super::advice::Advice;
+use super::bits::{mask, runs_of};
 use super::dense::DENSE_MS;
 use super::discard::{Free, discard_granules};
 use super::in_progress::InProgress;
-use super::state::{CHUNKS, granule_of, mask, position_of, runs_of};
+use super::state::{CHUNKS, granule_of, position_of};
 use super::{HugePages, begin_run, finish_run, release_run};
 use crate::raw::{Cache, Options};
 use core::alloc::Layout;

@@ -17,6 +17,7 @@ use crate::space::window::GRANULE_BYTES;
 const DIRTY_BYTES_MAX: usize = 8 << 20;
 /// What is above that goes back in pieces of this many bytes.
 const PIECE_BYTES: usize = 8 << 20;
+const PIECE_CHUNKS: usize = 256;
 /// Less is not worth a keeper.
 const MUCH_BYTES: usize = 1 << 20;
 /// The same in granules.
@@ -139,18 +140,21 @@ fn do_due() {
 }
 
 /// Discards a piece of what is dirty, as far as that is too much. Begins with the chunk to which
-/// something was given last.
+/// something was given last, goes down from there, and looks at [`PIECE_CHUNKS`] at most.
 fn discard_surplus() {
     let (last, count) = {
         let chunks = CHUNKS.lock();
-        (chunks.given_last, chunks.count)
+        (chunks.given_last.min(chunks.count), chunks.count)
     };
     let mut bytes = 0;
-    for index in (0..count.min(last + 1)).rev().chain(last + 1..count) {
+    for step in 0..count.min(PIECE_CHUNKS) {
+        let index = (last + count - step) % count;
         bytes += discard_in_chunk(index, Free::Dirty);
-        let chunks = CHUNKS.lock();
+        let mut chunks = CHUNKS.lock();
         if bytes >= PIECE_BYTES || chunks.dirty <= dirty_max(&chunks) {
             return;
         }
+        // The next piece goes on there, if nothing is given meanwhile.
+        chunks.given_last = (index + count - 1) % count;
     }
 }

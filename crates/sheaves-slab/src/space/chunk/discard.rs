@@ -4,9 +4,10 @@ use sheaves_sys::lock::assert_none_held;
 use sheaves_sys::{clock, map, probe};
 
 use super::advice::Advice;
+use super::bits::mask;
 use super::dense::HOLED;
 use super::due;
-use super::state::{CHUNKS, Chunks, granule_of, mask, position_of};
+use super::state::{CHUNKS, Chunks, granule_of, position_of};
 use crate::space::granule::Granule;
 use crate::space::slab;
 use crate::space::window::{CHUNK_GRANULES, GRANULE_BYTES};
@@ -14,7 +15,7 @@ use crate::space::window::{CHUNK_GRANULES, GRANULE_BYTES};
 /// The free granules that are to be discarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Free {
-    /// Those freed before the last tick. This makes a tick.
+    /// Those freed before the chunk's last tick. This makes one.
     Old,
     /// Those that hold old contents.
     Dirty,
@@ -22,11 +23,22 @@ pub(super) enum Free {
     All,
 }
 
-/// One tick; returns the bytes that are dirty after it.
-pub(crate) fn tick() -> usize {
-    discard_granules(Free::Old);
+/// One tick of a chunk: discards what was freed before the last one. Returns the bytes of that;
+/// `None` behind the last chunk.
+pub(crate) fn tick(index: usize) -> Option<usize> {
+    let count = CHUNKS.lock().count;
+    (index < count).then(|| discard_in_chunk(index, Free::Old))
+}
+
+/// Notes that there was a tick; returns the bytes that are dirty after it.
+pub(crate) fn note_tick() -> usize {
     due::note_tick(clock::coarse_ms());
     CHUNKS.lock().dirty * GRANULE_BYTES
+}
+
+/// The granules of a chunk.
+pub(crate) fn granules(index: usize) -> impl Iterator<Item = Granule> {
+    (0..CHUNK_GRANULES).map(move |bit| granule_of(index, bit as u32))
 }
 
 /// Holes of a slab in the chunk of a granule are about to be discarded: the chunk asks for no huge

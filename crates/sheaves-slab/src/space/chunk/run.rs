@@ -1,8 +1,9 @@
 //! Runs of granules: taking and releasing them, also in forks.
 
 use super::advice::HugePages;
+use super::bits::mask;
 use super::deal::note_freed;
-use super::state::{CHUNKS, granule_of, mask, position_of};
+use super::state::{CHUNKS, granule_of, position_of};
 use crate::space::granule::Granule;
 use crate::space::slab;
 use crate::space::window::GRANULE_BYTES;

@@ -7,6 +7,7 @@ use sheaves_sys::map::Exactly;
 use sheaves_sys::probe;
 
 use super::advice::{Advice, HugePages};
+use super::bits::{longest_run, mask, multiples_of, runs_of};
 use super::due;
 use super::in_progress::InProgress;
 use crate::space::granule::{self, Granule};
@@ -81,27 +82,6 @@ pub(crate) static CHUNKS: Lock<Chunks> = Lock::new(Chunks {
     in_progress: InProgress::new(),
 });
 
-/// The bits at which `count` set bits in a row begin.
-pub(super) fn runs_of(free: u32, count: usize) -> u32 {
-    let (mut bits, mut length) = (free, 1);
-    while length < count {
-        let step = length.min(count - length);
-        bits &= bits >> step;
-        length += step;
-    }
-    bits
-}
-
-/// The bits at multiples of a power of two.
-fn multiples_of(align: usize) -> u32 {
-    (0..32).filter(|bit| bit % align == 0).fold(0, |bits, bit| bits | 1 << bit)
-}
-
-pub(super) fn mask(bit: u32, count: usize) -> u32 {
-    let ones = if count == 32 { u32::MAX } else { (1 << count) - 1 };
-    ones << bit
-}
-
 pub(super) fn granule_of(index: usize, bit: u32) -> Granule {
     granule::first().after(index * CHUNK_GRANULES + bit as usize)
 }
@@ -159,10 +139,15 @@ impl Chunks {
         found
     }
 
-    /// A chunk has got free granules; with old contents, if they are dirty.
-    fn lower_first_fit(&mut self, index: usize, is_dirty: bool) {
-        let fits = &mut self.first_fit[..1 + usize::from(is_dirty)];
-        fits.as_flattened_mut().iter_mut().for_each(|first| *first = (*first).min(index as u32));
+    /// A chunk has got free granules: it has room for runs as long as its longest one.
+    fn lower_first_fit(&mut self, index: usize) {
+        let chunk = *self.chunk(index);
+        for (usable, fits) in
+            [chunk.free, chunk.free & !chunk.clean].iter().zip(&mut self.first_fit)
+        {
+            let longest = longest_run(*usable);
+            fits[..longest].iter_mut().for_each(|first| *first = (*first).min(index as u32));
+        }
     }
 
     /// Takes a run of granules; returns chunk and bit of the first, and whether all of it reads as
@@ -262,7 +247,7 @@ impl Chunks {
             chunk.clean |= new;
             chunk.discarded |= mask(first as u32, again);
             self.end += more;
-            self.lower_first_fit(index, false);
+            self.lower_first_fit(index);
             probe::chunk_made(address, more * GRANULE_BYTES);
         }
         self.top = self.top.max(self.end);
@@ -393,6 +378,6 @@ impl Chunks {
         }
         self.used -= mask.count_ones() as usize;
         due::note_bytes(self.bytes());
-        self.lower_first_fit(index, !clean);
+        self.lower_first_fit(index);
     }
 }
