@@ -170,22 +170,34 @@ pub(crate) fn put_empty(sheaf: Sheaf) {
     EMPTY[shard_here()].0.push(sheaf);
 }
 
+/// [`trim`] holds the pool lock for this many sheaves, then lets others have it. A whole number of
+/// pages.
+const BATCH: usize = 256;
+
 /// Discards every page whose sheaves are all empty. Returns the number of bytes.
 pub(crate) fn trim() -> usize {
-    let mut pool = POOL.lock();
+    let batches = (0..POOL.lock().used).step_by(BATCH);
+    let bytes = batches.clone().map(|_| return_some(&mut POOL.lock())).sum();
+    batches.for_each(|first| put_back(&mut POOL.lock(), first));
+    bytes
+}
+
+/// Moves up to [`BATCH`] empty sheaves into the returned set, and discards the pages that they
+/// complete. Returns the bytes of these.
+fn return_some(pool: &mut Pool) -> usize {
     if RETURNED.grow_to(pool.used.div_ceil(64) * 8) != Exactly::Mapped {
         return 0;
     }
     let page_sheaves = (map::page_bytes() / Sheaf::BYTES).max(1);
     let mut bytes = 0;
-    while let Some(sheaf) = pop_any() {
+    for sheaf in (0..BATCH).map_while(|_| pop_any()) {
         let number = number_of(sheaf) as usize;
         // Relaxed: under the pool lock.
         returned_word(number).fetch_or(1 << (number % 64), Ordering::Relaxed);
         pool.returned += 1;
         // The last sheaf of a page to be returned completes the page, once.
         let first = number / page_sheaves * page_sheaves;
-        if is_free_page(&pool, first, page_sheaves) {
+        if is_free_page(pool, first, page_sheaves) {
             let address = numbered(first as u32).address();
             // SAFETY: the page holds sheaves only, and all of them are owned by the returned set.
             // It stays mapped, so stale readers read zeros.
@@ -193,11 +205,17 @@ pub(crate) fn trim() -> usize {
             bytes += page_sheaves * Sheaf::BYTES;
         }
     }
-    for first in (0..pool.used).step_by(page_sheaves) {
-        if is_free_page(&pool, first, page_sheaves) {
+    bytes
+}
+
+/// Makes the returned sheaves of a batch empty ones again whose pages have others in use.
+fn put_back(pool: &mut Pool, first: usize) {
+    let page_sheaves = (map::page_bytes() / Sheaf::BYTES).max(1);
+    let end = (first + BATCH).min(pool.used).min(RETURNED.mapped() * 8);
+    for first in (first..end).step_by(page_sheaves) {
+        if is_free_page(pool, first, page_sheaves) {
             continue;
         }
-        // Other sheaves of this page are in use.
         for number in (first..first + page_sheaves).filter(|number| is_returned(*number)) {
             // Relaxed: under the pool lock.
             returned_word(number).fetch_and(!(1 << (number % 64)), Ordering::Relaxed);
@@ -205,7 +223,6 @@ pub(crate) fn trim() -> usize {
             put_empty(numbered(number as u32));
         }
     }
-    bytes
 }
 
 fn is_returned(number: usize) -> bool {
