@@ -50,15 +50,24 @@ pub(crate) fn look_up(address: usize) -> Option<Block> {
     }
     // The window may have skipped a range that another mapping occupied; a large block may be there
     // now.
-    let Some(granule) = Granule::of(address).filter(|granule| granule.entry() != 0) else {
+    let Some(granule) = slab_granule_of(address) else {
         return large::bytes_of(address).map(|bytes| Block::Large { bytes });
     };
     slab::size_class_cache_of(granule).map(|id| Block::Object { class: id.class() })
 }
 
+fn slab_granule_of(address: usize) -> Option<Granule> {
+    Granule::of(address).filter(|granule| granule.entry() != 0)
+}
+
+/// True when an address is in a slab.
+pub(crate) fn is_in_slab(address: usize) -> bool {
+    slab_granule_of(address).is_some()
+}
+
 /// True when an address is in memory that a block uses, so that it is safe to read.
 pub(crate) fn is_in_use(address: usize) -> bool {
-    Granule::of(address).is_some_and(|granule| granule.entry() != 0) || large::contains(address)
+    is_in_slab(address) || large::contains(address)
 }
 
 /// True in a hardened process when an address is in an object that was freed.

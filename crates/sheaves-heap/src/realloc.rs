@@ -121,6 +121,15 @@ fn alloc_to_move(old: usize, size: usize, frame: Frame) -> *mut u8 {
 
 /// The block's address after a resize without a copy, `None` when a copy is needed.
 fn resize_in_place(address: usize, size: usize, frame: Frame) -> Option<usize> {
+    // A mapping that stays above this size stays a mapping. It is looked up once.
+    if size > MIDDLE_BYTES_MAX && !block::is_in_slab(address) {
+        let request = AllocRequest { bytes: size, align: QUANTUM_BYTES, frame };
+        if let Some(moved) = large::resize(address, size, &request) {
+            chunk::do_due_after_alloc();
+            let moved = Some(moved).filter(|moved| *moved != 0);
+            return moved.inspect(|moved| probe::large_resize(address, *moved, size));
+        }
+    }
     match block::look_up(address) {
         Some(Block::Object { class }) => {
             if is_hardened() {
@@ -140,13 +149,6 @@ fn resize_in_place(address: usize, size: usize, frame: Frame) -> Option<usize> {
                 large::discard_tail(address + size, address + usable);
             }
             Some(address)
-        }
-        // A mapping that stays above this size stays a mapping.
-        Some(Block::Large { .. }) if size > MIDDLE_BYTES_MAX => {
-            let request = AllocRequest { bytes: size, align: QUANTUM_BYTES, frame };
-            let moved = Some(large::resize(address, size, &request)).filter(|moved| *moved != 0);
-            chunk::do_due_after_alloc();
-            moved.inspect(|moved| probe::large_resize(address, *moved, size))
         }
         Some(Block::Large { .. }) => None,
         // Its end is to stay beside an inaccessible page.

@@ -83,13 +83,8 @@ fn alloc_and_tell_zero(size: usize, align: usize, frame: Frame) -> (*mut u8, boo
 /// Zeroed memory; pages that are fresh from the kernel are zero and are not written.
 pub(crate) fn alloc_zeroed(size: usize, frame: Frame) -> *mut u8 {
     let (block, reads_zero) = alloc_and_tell_zero(size, classes::QUANTUM_BYTES, frame);
-    if block.is_null() || reads_zero {
-        return block;
-    }
-    if size > classes::MIDDLE_BYTES_MAX && !is_debug() {
-        // Discards the pages: writing zeros would touch pages that the last block did not touch.
-        large::clear(block.expose_provenance());
-    } else {
+    if !block.is_null() && !reads_zero {
+        // Also a large block: to discard its pages costs five times that in page faults.
         // SAFETY: the block has `size` bytes, and no other thread knows it.
         unsafe { block.write_bytes(0, size) };
     }

@@ -111,14 +111,6 @@ pub(crate) fn bytes_of(address: usize) -> Option<usize> {
     Some(table.entry(index).bytes)
 }
 
-/// Makes a new block read as zeros, by returning its pages to the kernel.
-pub(crate) fn clear(address: usize) {
-    if let Some(bytes) = bytes_of(address) {
-        // SAFETY: the caller has just got the block, and no other thread knows it.
-        unsafe { map::discard(address, bytes) };
-    }
-}
-
 /// True when an address is inside a block. Visits every block: for debug mode.
 pub(crate) fn contains(address: usize) -> bool {
     let mut table = TABLE.lock();
@@ -236,21 +228,22 @@ fn unmap_or_keep(mut range: Entry) {
     }
 }
 
-/// Resizes a block, if that needs no copy; 0, with the block unchanged, when it does.
+/// Resizes a block, if that needs no copy; 0, with the block unchanged, when it does. `None` when
+/// none starts at the address.
 ///
 /// A block grows into the idle range after it, shrinks by what becomes an idle range, or has its
 /// pages moved by the kernel. If an idle range elsewhere is large enough, the result is 0: a copy
 /// costs less than the page faults of new pages.
-pub(crate) fn resize(address: usize, size: usize, request: &AllocRequest) -> usize {
+pub(crate) fn resize(address: usize, size: usize, request: &AllocRequest) -> Option<usize> {
     let page = map::page_bytes();
-    let Some(bytes) = size.checked_next_multiple_of(page) else { return 0 };
+    let bytes = size.next_multiple_of(page);
     // Held over the system call: otherwise another thread could get the old address from the kernel
     // and look it up before the entry has moved.
     let mut table = TABLE.lock();
-    let Some(index) = table.find(address) else { return 0 };
+    let index = table.find(address)?;
     let old_bytes = table.entry(index).bytes;
     if is_hardened() {
-        return resize_hardened(table, index, bytes, request);
+        return Some(resize_hardened(table, index, bytes, request));
     }
     if bytes <= old_bytes {
         sampling::large::note_resize(address, address, old_bytes, request);
@@ -258,22 +251,24 @@ pub(crate) fn resize(address: usize, size: usize, request: &AllocRequest) -> usi
             table.resize(index, bytes);
             let_idle(table, Entry { address: address + bytes, bytes: old_bytes - bytes });
         }
-        return address;
+        return Some(address);
     }
     if table.idle.extend(address + old_bytes, bytes - old_bytes) {
         table.resize(index, bytes);
         sampling::large::note_resize(address, address, old_bytes, request);
-        return address;
+        return Some(address);
     }
     if table.idle.has(bytes, page) {
-        return 0;
+        return Some(0);
     }
     // SAFETY: the entry proves that the mapping is ours and how large it is; the caller uses only
     // the returned address.
-    let Some(moved) = (unsafe { map::resize(address, old_bytes, bytes, true) }) else { return 0 };
-    table.move_block(index, Entry { address: moved, bytes });
-    sampling::large::note_resize(address, moved, old_bytes, request);
-    moved
+    let moved = unsafe { map::resize(address, old_bytes, bytes, true) };
+    if let Some(moved) = moved {
+        table.move_block(index, Entry { address: moved, bytes });
+        sampling::large::note_resize(address, moved, old_bytes, request);
+    }
+    moved.or(Some(0))
 }
 
 /// [`resize`] in a hardened process. A block that shrinks to no less than half keeps its place.

@@ -263,7 +263,7 @@ impl SlabLists {
         }
         match next.checked_sub(1) {
             Some(number) => {
-                slab::header(Granule(number)).previous.store(previous, Ordering::Relaxed)
+                slab::header(Granule(number)).previous.store(previous, Ordering::Relaxed);
             }
             None if list == EMPTY => self.oldest_empty = previous,
             None => {}

@@ -26,7 +26,7 @@ pub(crate) fn shrink(id: CacheId, reach: Reach) -> bool {
         slab::header(*granule).cache.load(Ordering::Relaxed) == id.in_header()
     };
     if id.shape().may_discard() {
-        granule::all().filter(is_of_cache).for_each(tick::discard_holes);
+        granule::in_slabs().filter(is_of_cache).for_each(tick::discard_holes);
     }
     is_complete
 }
@@ -103,7 +103,7 @@ pub(crate) fn trim_in(keep_bytes: usize, reach: Reach) -> usize {
     for number in 0..registry::numbers_used() {
         release_unused(CacheId::new(number as u16), reach);
     }
-    granule::all().for_each(tick::discard_holes);
+    granule::in_slabs().for_each(tick::discard_holes);
     release::arm_reclaimer_if_pending();
     if reach == Reach::Interrupts {
         sheaves_percpu::memory::trim();

@@ -123,6 +123,11 @@ pub(crate) fn all() -> impl Iterator<Item = Granule> {
     (first().0..end as u32).map(Granule)
 }
 
+/// Those of slabs, so that their headers are mapped.
+pub(crate) fn in_slabs() -> impl Iterator<Item = Granule> {
+    all().filter(|granule| granule.entry() != 0)
+}
+
 /// Publishes that the heap has `granules`. Under the chunks lock.
 pub(crate) fn publish(granules: usize) {
     // Release, both: the entries are mapped. Readers need no Acquire, as in `set_entry`.
