@@ -2,8 +2,8 @@
 //!
 //! The fast paths count nothing. The number of allocated objects is computed: the objects of all
 //! slabs, less those in slabs, in the depot, in the slots' sheaves, and deferred. While other
-//! threads work, each figure is right for some moment, but not all for the same moment. In the child
-//! of a fork they are off by what other threads were moving.
+//! threads work, each figure is right for some moment, but not all for the same moment. In the
+//! child of a fork they are off by what other threads were moving.
 
 use crate::checked::quarantine;
 use crate::deferred;
