@@ -1,4 +1,5 @@
-//! The cost of deferring a callback, and how long a callback waits under light load.
+//! The cost of deferring a callback, how long a callback waits under light load, and how long each
+//! node of a list takes that is dropped node by node.
 //!
 //! ```sh
 //! cargo run --release -p sheaves-rcu --example defer_cost
@@ -7,7 +8,7 @@
 //! Each thread defers a number of callbacks and then waits for all of them. Only the deferring is
 //! timed, while the reclaimer runs callbacks in parallel. Prints the best and the median round.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
 use std::sync::Barrier;
 use std::time::Instant;
@@ -65,7 +66,53 @@ fn measure_age(calls: u32) -> (f64, u32) {
     (AGE_US.load(Ordering::Relaxed) as f64 / 1000.0, sleeps)
 }
 
+/// Nanoseconds for each of `links` callbacks that defer the next one.
+fn measure_chain(links: usize) -> f64 {
+    static LEFT: AtomicUsize = AtomicUsize::new(0);
+    fn defer_next() {
+        sheaves_rcu::defer(|| {
+            if LEFT.fetch_sub(1, Ordering::Relaxed) > 1 {
+                defer_next();
+            }
+        });
+    }
+    LEFT.store(links, Ordering::Relaxed);
+    let begin = Instant::now();
+    defer_next();
+    while LEFT.load(Ordering::Relaxed) != 0 {
+        std::thread::sleep(Duration::from_micros(100));
+    }
+    begin.elapsed().as_nanos() as f64 / links as f64
+}
+
+/// The same beside a thread that reads, or has read and waits.
+fn measure_chain_beside(links: usize, is_busy: bool) -> f64 {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    STOP.store(false, Ordering::Relaxed);
+    let is_warm = Barrier::new(2);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            (0..1000).for_each(|_| drop(sheaves_rcu::read()));
+            is_warm.wait();
+            while !STOP.load(Ordering::Relaxed) {
+                if is_busy {
+                    drop(sheaves_rcu::read());
+                } else {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+        });
+        is_warm.wait();
+        let each = measure_chain(links);
+        STOP.store(true, Ordering::Relaxed);
+        each
+    })
+}
+
 fn main() {
+    println!("list: {:.0} ns a node", measure_chain(1_000_000));
+    println!("beside a reader that sleeps: {:.0} ns a node", measure_chain_beside(300_000, false));
+    println!("beside a reader: {:.0} ns a node", measure_chain_beside(100_000, true));
     let (age_ms, sleeps) = measure_age(2000);
     println!("light load: oldest {age_ms:.1} ms, reclaimer slept {sleeps} times for 2000 calls");
     for threads in [1, 2] {

@@ -1,14 +1,14 @@
 //! Deferring a call: the fast path, and a closure as a box with a head in it.
 
 use alloc::boxed::Box;
-use core::ops::ControlFlow;
 
 use sheaves_percpu::Access;
 use sheaves_percpu::internal::slots::attach;
 use sheaves_percpu::internal::{push, push_slow};
 
 use super::store::head::{Call, Head};
-use super::work::calls::{self, WORD};
+use super::work::calls::{self, Exchange, WORD};
+use super::work::driver;
 use super::work::requests::{arm_age, start_batch};
 
 /// How often a push starts over because other threads have changed the slot meanwhile.
@@ -60,13 +60,21 @@ fn call_slow(head: *mut Head) {
         if unsafe { push_slow(WORD, head.addr()) } {
             return;
         }
-        if let ControlFlow::Break(exchanged) = calls::exchange(head) {
-            sealed = Some(exchanged);
-            break;
+        match calls::exchange(head) {
+            Exchange::Changed => {}
+            Exchange::NoMemory => break,
+            Exchange::Done(batch) => {
+                sealed = Some(batch);
+                break;
+            }
         }
     }
     // Without locks.
-    let sealed = sealed.unwrap_or_else(|| Some(calls::link(head)));
+    let sealed = sealed.unwrap_or_else(|| {
+        let linked = calls::link(head);
+        driver::note_deferred();
+        Some(linked)
+    });
     arm_age();
     if let Some(batch) = sealed {
         start_batch(batch);

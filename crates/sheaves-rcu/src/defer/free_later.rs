@@ -8,7 +8,7 @@ use super::store::pressure::Pressure;
 use super::store::shard::Batch;
 use super::work::channel::Channel;
 use super::work::requests::{arm_age, start_batch};
-use super::work::round;
+use super::work::{driver, round};
 
 impl Channel {
     /// Frees an object of `bytes` bytes after a grace period. Stores nothing in the object.
@@ -56,6 +56,7 @@ impl Channel {
 
 /// What follows a push, without locks.
 fn follow(is_first: bool, sealed: Option<Batch>) {
+    driver::note_deferred();
     if is_first {
         // SeqCst: the push is before the load of the word. [A1]
         fence(Ordering::SeqCst);

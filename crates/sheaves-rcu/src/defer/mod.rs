@@ -22,6 +22,11 @@
 //! where there is no reclaimer). With `SHEAVES_RCU_RECLAIMERS=slots` they run in one worker thread
 //! per CPU instead, in parallel.
 //!
+//! What callbacks defer in turn is sealed at the end of their batch, and gets the next grace period
+//! at once: a list that is dropped node by node takes a microsecond a node, or a membarrier beside
+//! threads that read. Callbacks that have deferred their own heads a million times wait for the
+//! 20 ms again.
+//!
 //! Order: callbacks that one thread defers run in that order while it stays in one slot and memory
 //! is available. There is none between slots: a program that needs it calls [`barrier`].
 //!

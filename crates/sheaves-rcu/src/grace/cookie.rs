@@ -70,6 +70,11 @@ impl Cookie {
         self.advance(Urgency::Expedited, Reach::Interrupts);
     }
 
+    /// The last cookie that has passed.
+    pub(crate) fn passed() -> Cookie {
+        Cookie(GENERATIONS.completed())
+    }
+
     fn advance(self, urgency: Urgency, reach: Reach) -> bool {
         self.request(urgency);
         period::lead_without_waiting(self.0, urgency, reach)

@@ -327,7 +327,7 @@ fn complete(number: u64) {
 }
 
 /// When the last grace period began.
-pub(super) fn began_ns() -> u64 {
+pub(crate) fn began_ns() -> u64 {
     // Relaxed: as in `begin`.
     BEGAN_NS.load(Ordering::Relaxed)
 }

@@ -16,6 +16,7 @@ use sheaves_rcu::read;
 
 mod ages;
 mod calls;
+mod chains;
 mod channels;
 #[path = "../children/mod.rs"]
 mod children;

@@ -30,17 +30,17 @@ fn counts(list: &Heads) -> (usize, usize) {
 fn lists_keep_their_order() {
     let mut heads = [const { Head::new() }; 6];
     let mut list = Heads::new();
-    assert!(!list.has_ready() && list.pop_ready().is_none());
+    assert!(list.ready() == 0 && list.pop_ready().is_none());
     let (first, rest) = heads.split_at_mut(3);
     push(&mut list, first, 4);
     crate::synchronize().unwrap();
-    assert!(list.has_ready());
+    assert_eq!(list.ready(), 3);
     pop(&mut list, &first[..1], 4);
     push(&mut list, rest, 4);
     assert_eq!(counts(&list), (5, 20));
     crate::synchronize().unwrap();
     pop(&mut list, &heads[1..], 4);
-    assert!(!list.has_ready() && list.pop_ready().is_none());
+    assert!(list.ready() == 0 && list.pop_ready().is_none());
     assert!(list.first.is_null() && list.last.is_null());
     assert_eq!(counts(&list), (0, 0));
 }
@@ -51,7 +51,7 @@ fn heads_are_linked_while_others_wait() {
     let mut linked = Heads::new();
     push(&mut linked, &mut heads, 1);
     crate::synchronize().unwrap();
-    assert!(linked.has_ready() && counts(&linked) == (heads.len(), heads.len()));
+    assert!(linked.ready() == heads.len() && counts(&linked) == (heads.len(), heads.len()));
     pop(&mut linked, &heads, 1);
-    assert!(!linked.has_ready() && linked.pop_ready().is_none());
+    assert!(linked.ready() == 0 && linked.pop_ready().is_none());
 }

@@ -78,9 +78,10 @@ impl Heads {
         }
     }
 
-    pub(crate) fn has_ready(&mut self) -> bool {
+    /// Number of heads whose cookie has passed: the first ones.
+    pub(crate) fn ready(&mut self) -> usize {
         self.check();
-        self.ready.heads != 0
+        self.ready.heads
     }
 
     /// Takes the oldest head if its cookie has passed, and its share of the bytes of those.

@@ -139,11 +139,13 @@ impl Shard {
         Batch { cookie, is_due }
     }
 
-    /// Reclaims everything whose cookie has passed; true if there was something. For one thread at
-    /// a time.
+    /// Reclaims everything whose cookie has passed before this call; true if there was something.
+    /// For one thread at a time. What it defers in turn is left to a later call, so that no call
+    /// goes on for ever.
     pub(crate) fn reclaim(&self, entry: impl Fn(usize), head: impl Fn(*mut Head)) -> bool {
         let mut any = false;
-        while let Some(sheaf) = self.ready() {
+        let (passed, heads) = (Cookie::passed(), self.ready_heads());
+        while let Some(sheaf) = self.oldest(passed) {
             // SAFETY: at the front, and only this thread reclaims.
             while let Some(taken) = unsafe { sheaf.take() } {
                 entry(taken);
@@ -157,24 +159,29 @@ impl Shard {
             unsafe { SHEAVES.give(sheaf.cursor().sheaf()) };
             any = true;
         }
-        while let Some(taken) = self.pop_ready() {
+        for taken in (0..heads).map_while(|_| self.pop_ready()) {
             head(taken);
             any = true;
         }
         any
     }
 
-    fn ready(&self) -> Option<Sealed> {
+    /// The oldest sealed sheaf, if its cookie is at most `passed`.
+    fn oldest(&self, passed: Cookie) -> Option<Sealed> {
         // Relaxed: a hint that saves the lock.
-        let is_empty = self.objects.load(Ordering::Relaxed) == 0;
-        if is_empty { None } else { self.waiting.lock().queue.ready() }
+        if self.objects.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        self.waiting.lock().queue.oldest().filter(|sheaf| sheaf.cookie() <= passed)
+    }
+
+    /// Number of linked heads whose cookie has passed.
+    fn ready_heads(&self) -> usize {
+        // Relaxed: a hint that saves the lock.
+        if self.linked.load(Ordering::Relaxed) == 0 { 0 } else { self.waiting.lock().heads.ready() }
     }
 
     fn pop_ready(&self) -> Option<*mut Head> {
-        // Relaxed: a hint that saves the lock.
-        if self.linked.load(Ordering::Relaxed) == 0 {
-            return None;
-        }
         let mut waiting = self.waiting.lock();
         let (head, bytes) = waiting.heads.pop_ready()?;
         self.subtract(1, bytes);
@@ -185,7 +192,7 @@ impl Shard {
 
     /// True if there is something whose cookie has passed.
     pub(crate) fn has_ready(&self) -> bool {
-        self.ready().is_some() || self.waiting.lock().heads.has_ready()
+        self.oldest(Cookie::passed()).is_some() || self.ready_heads() != 0
     }
 
     /// Counts what was deferred. Under the lock.

@@ -14,23 +14,26 @@
 //! exchange of the sheaf after every 124 (example `defer_cost`, one thread, best round, Zen 4).
 //!
 //! Order: callbacks that are pushed in one slot run in that order, with two exceptions. A sheaf
-//! that a thread begins while it is moved goes to the queue of the slot that the thread has left.
+//! that a thread begins or seals while it is moved goes to the queue of the slot that it has left.
 //! And linked heads wait separately.
 
-use core::ops::ControlFlow::{self, Break, Continue};
+use core::cell::Cell;
 use core::ptr::with_exposed_provenance_mut;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use sheaves_percpu::internal::{Cursor, Region, Sheaf, Word, cmp_store, current_slot, load, slots};
 use sheaves_sys::lock::Held;
 use sheaves_sys::membarrier::Reach;
 use sheaves_sys::{report, tsan};
 
+use super::bell::{self, FLUSH, READY};
 use super::watch;
 use crate::defer::store::emergency;
 use crate::defer::store::extents::SHEAVES;
 use crate::defer::store::head::{Call, Head};
 use crate::defer::store::shard::{self, Batch, CAPACITY, Pending, SENTINEL, Shard, Waiting};
+use crate::grace::cookie::Cookie;
+use crate::grace::period;
 use crate::reader::guard::raw::SEQUENCE;
 use crate::reader::section;
 
@@ -42,20 +45,38 @@ const START_CALLS: usize = 2000 / CAPACITY * CAPACITY;
 pub(crate) const CALL_BYTES: usize = size_of::<Head>();
 /// Number of shards, over which slots are distributed.
 const SHARDS: usize = watch::WORKERS_MAX;
+/// The time for which a runner follows what its callbacks defer, before others get their turn:
+/// barriers, what is old, tools.
+const FOLLOW_NS: u64 = 1_000_000;
+/// Checks whether readers have left. A runner never waits for them.
+const FOLLOW_POLLS: u32 = 64;
+/// Attempts to seal the slot's sheaf while other threads push there.
+const SEAL_ATTEMPTS: u32 = 16;
+/// After this many batches of the same heads, the next one waits for the age bound.
+const REPEATS_MAX: u32 = 1 << 20;
 
 pub(crate) static ALL: [Shard; SHARDS] = [const { Shard::new(START_CALLS) }; SHARDS];
 
-/// Replaces the full sheaf by an empty one with the head in it, and seals the full one; links the
-/// head if memory is out. Continues if another thread has changed the slot.
-pub(crate) fn exchange(head: *mut Head) -> ControlFlow<Option<Batch>> {
+/// How an attempt to exchange a full sheaf has ended.
+pub(crate) enum Exchange {
+    /// Another thread has changed the slot.
+    Changed,
+    /// Memory is out.
+    NoMemory,
+    /// The head is deferred, and this was sealed.
+    Done(Option<Batch>),
+}
+
+/// Replaces the full sheaf by an empty one with the head in it, and seals the full one.
+pub(crate) fn exchange(head: *mut Head) -> Exchange {
     let before = load(WORD);
     if before == Cursor::BOOTSTRAP || !before.is_full() {
-        return Continue(());
+        return Exchange::Changed;
     }
     let Some(empty) = SHEAVES.take() else {
         // Relaxed: statistics.
         emergency::LINKED.fetch_add(1, Ordering::Relaxed);
-        return Break(Some(link(head)));
+        return Exchange::NoMemory;
     };
     let number = here();
     let cursor = format(empty, number, head.addr());
@@ -67,9 +88,10 @@ pub(crate) fn exchange(head: *mut Head) -> ControlFlow<Option<Batch>> {
         drop(waiting);
         // SAFETY: taken above, and in no word.
         unsafe { SHEAVES.give(empty) };
-        return Continue(());
+        return Exchange::Changed;
     }
-    Break(before.is_sheaf().then(|| shard.seal_taken(&mut waiting, before, CALL_BYTES)))
+    let sealed = before.is_sheaf().then(|| shard.seal_taken(&mut waiting, before, CALL_BYTES));
+    Exchange::Done(sealed)
 }
 
 /// Writes the first head into a sheaf, and its shard into the sentinel.
@@ -116,16 +138,112 @@ pub(crate) fn has_ready(first: usize, step: usize) -> bool {
 
 /// Runs what is ready in every `step`-th shard from `first` on; true if something was. `runner`:
 /// see `watch`.
+///
+/// What the callbacks defer follows at once, see [`Place::seal_followers`], as long as its grace
+/// periods end without waiting, for [`FOLLOW_NS`]; the reclaimer is asked for the rest.
 pub(crate) fn run_ready(runner: usize, first: usize, step: usize) -> bool {
-    let run_shard = |shard: &Shard| {
-        shard.reclaim(
-            |entry| run(runner, with_exposed_provenance_mut(entry)),
-            |head| run(runner, head),
-        )
-    };
-    let any = ALL.iter().skip(first).step_by(step).fold(false, |any, shard| any | run_shard(shard));
-    watch::end(runner);
-    any
+    let mut begin_ns = None;
+    let mut any = false;
+    loop {
+        let (before, batch) = (Place::here(), [const { Cell::new(0) }; 2]);
+        let run_one = |head: *mut Head| {
+            if batch[0].get() == 0 {
+                batch[0].set(head.addr());
+            }
+            batch[1].set(head.addr());
+            run(runner, head);
+        };
+        let mut has_run = false;
+        for shard in ALL.iter().skip(first).step_by(step) {
+            has_run |= shard.reclaim(|entry| run_one(with_exposed_provenance_mut(entry)), run_one);
+        }
+        watch::end(runner);
+        any |= has_run;
+        let ends = batch.each_ref().map(Cell::get);
+        if !has_run && begin_ns.is_some() {
+            // It is in a shard of another worker.
+            bell::request(READY);
+        }
+        if !has_run || before == Place::here() || is_endless(ends) {
+            return any;
+        }
+        let Some(cookie) = before.seal_followers() else { return any };
+        cookie.start_expedited();
+        // The time at which the last grace period began: mostly this one.
+        let now_ns = period::began_ns();
+        let is_late = now_ns.saturating_sub(*begin_ns.get_or_insert(now_ns)) >= FOLLOW_NS;
+        if is_late || !(0..FOLLOW_POLLS).any(|_| cookie.poll()) {
+            bell::request(READY);
+            return any;
+        }
+    }
+}
+
+/// Where the calling thread's next callback is pushed: its slot, and the cursor there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    slot: i32,
+    cursor: Cursor,
+}
+
+impl Place {
+    pub(crate) fn here() -> Place {
+        Place { slot: current_slot(), cursor: load(WORD) }
+    }
+
+    /// Seals what callbacks have deferred in this thread, which was here when they began. They do
+    /// not wait for the age bound: that gathers what mutators defer, and a list whose nodes defer
+    /// each other, one by one, would take as long for every node. Each node gets a cookie of its
+    /// own, after it was deferred, and so waits for its readers like anything else.
+    ///
+    /// Interrupts no CPU: it takes the sheaf of its own slot, with what mutators have pushed there.
+    /// If the thread has changed its slot meanwhile, it asks for a round of all slots.
+    pub(crate) fn seal_followers(self) -> Option<Cookie> {
+        let now = Place::here();
+        let is_moved = now.slot != self.slot;
+        if now == self || !(is_moved || now.cursor.is_sheaf()) {
+            return None;
+        }
+        let sealed = if is_moved { None } else { seal_here() };
+        if sealed.is_none() {
+            bell::request(FLUSH);
+        }
+        sealed.map(|batch| batch.cookie)
+    }
+}
+
+/// Seals the sheaf of the calling thread's slot.
+fn seal_here() -> Option<Batch> {
+    let shard = &ALL[here()];
+    for _ in 0..SEAL_ATTEMPTS {
+        // Held from before the exchange on, as in `exchange`.
+        let mut waiting = shard.waiting.lock();
+        let cursor = load(WORD);
+        // SAFETY: a sheaf, so not the bootstrap cursor.
+        if cursor.is_sheaf() && unsafe { cmp_store(WORD, cursor, Cursor::VACANT) } {
+            return Some(shard.seal_taken(&mut waiting, cursor, CALL_BYTES));
+        }
+    }
+    None
+}
+
+/// Address of the first and the last head of the last batch that has deferred others, and how often
+/// it was the same.
+static LAST: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+static REPEATS: AtomicU32 = AtomicU32::new(0);
+
+/// True if callbacks defer their own heads, again and again: without the age bound, these would
+/// keep a CPU busy for ever.
+fn is_endless(ends: [usize; 2]) -> bool {
+    // Relaxed, all: a policy. Workers run beside each other.
+    let is_same = LAST.iter().zip(ends).fold(true, |is_same, (last, end)| {
+        let before = last.load(Ordering::Relaxed);
+        last.store(end, Ordering::Relaxed);
+        is_same & (before == end)
+    });
+    let repeats = if is_same { REPEATS.load(Ordering::Relaxed) + 1 } else { 0 };
+    REPEATS.store(repeats.min(REPEATS_MAX), Ordering::Relaxed);
+    repeats >= REPEATS_MAX
 }
 
 /// Runs a callback whose grace period has passed.

@@ -18,7 +18,7 @@
 //! In the child of a fork there are none, except one whose callback has forked: it finishes its
 //! share as the driver, and is the reclaimer from then on.
 
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use sheaves_sys::lock::Word;
 use sheaves_sys::topology::{Affinity, possible_cpus};
@@ -43,6 +43,23 @@ impl Driver {
         THREAD.store(tls::thread_pointer(), Ordering::Relaxed);
         Driver(())
     }
+}
+
+/// Something that was deferred has deferred another thing otherwise than onto a sheaf of its slot.
+static HAS_FOLLOWERS: AtomicBool = AtomicBool::new(false);
+
+/// To be called after something was deferred otherwise than onto the sheaf of a slot.
+pub(crate) fn note_deferred() {
+    if is_inside_call() {
+        // Relaxed: the driver reads it in the same thread, or after its workers. [K2]
+        HAS_FOLLOWERS.store(true, Ordering::Relaxed);
+    }
+}
+
+/// True if [`note_deferred`] was called inside of what the driver and its workers have run.
+pub(crate) fn take_followers(_: &Driver) -> bool {
+    // Relaxed, both: as in `note_deferred`. Mostly there are none.
+    HAS_FOLLOWERS.load(Ordering::Relaxed) && HAS_FOLLOWERS.swap(false, Ordering::Relaxed)
 }
 
 /// Makes the calling thread the driver if there is none. Never waits.

@@ -173,18 +173,27 @@ pub(crate) fn lowest() -> Option<u64> {
     list().each().map(|(_, number)| number).min()
 }
 
-/// Waits for the next grace period that a future waits for, and wakes the futures that are ready.
-/// True if there were any.
-pub(crate) fn wait_and_wake() -> bool {
-    let Some(number) = lowest() else { return false };
-    // One grace period at a time: a future of the one before may be added meanwhile.
-    period::wait_for(number.min(GENERATIONS.completed() + 1), Urgency::Normal);
+/// Waits for the next grace period that a future waits for. True if one waits.
+pub(crate) fn wait() -> bool {
+    let number = lowest();
+    if let Some(number) = number {
+        // One grace period at a time: a future of the one before may be added meanwhile.
+        period::wait_for(number.min(GENERATIONS.completed() + 1), Urgency::Normal);
+    }
+    number.is_some()
+}
+
+/// Wakes the futures that are ready.
+pub(crate) fn wake_ready() {
+    // Relaxed: a hint. What is added meanwhile has a request, see `reclaimer`.
+    if COUNT.load(Ordering::Relaxed) == 0 {
+        return;
+    }
     // The lock is released before the waker runs.
     let take = || list().take_ready();
     while let Some(waker) = take() {
         waker.wake();
     }
-    true
 }
 
 static HANDLERS: Handlers = Handlers { prepare, parent: release, child };

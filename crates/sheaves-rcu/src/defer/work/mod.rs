@@ -17,15 +17,16 @@
 //! | `arm_age` | yes | has a round when the age bound is over |
 //! | `flush`, `barrier`: [`bell::FLUSH`] | `flush` | has a round now |
 //! | `wake_if_pressed`, `start_batch`: [`bell::READY`] | yes | reclaims what is sealed |
+//! | a callback that defers: [`bell::READY`] | no | the same |
 //! | `request_membarrier`: [`bell::READY`] | no | the same, and so makes the membarrier |
 //! | `request_sweep`: [`bell::SWEEP`] | no | calls `sweep` of the layers above |
 //! | `arm_keeper` | if `may_start` | is the keeper, at intervals |
 //! | `leave_to_reclaimer` | if `may_start` | answers the tool that asks |
 //! | a poll of a future | yes | waits for its grace period, and wakes it |
 //!
-//! From the bottom up: `watch` (callbacks that take long); `layers`, `calls`, `channel` (what is
-//! reclaimed); `keeper` (unused memory); `driver`, `round` (how); `futures`, `bell`, `reclaimer`
-//! and `requests` (when).
+//! From the bottom up: `watch` (callbacks that take long); `bell` (requests of the reclaimer);
+//! `layers`, `calls`, `channel` (what is reclaimed); `keeper` (unused memory); `driver`, `round`
+//! (how); `futures`, `reclaimer` and `requests` (when).
 
 pub(crate) mod bell;
 pub(crate) mod calls;

@@ -162,7 +162,7 @@ fn has_work() -> bool {
 
 /// Does what is to be done until there was nothing for [`IDLE_MS`], or a sandbox is entered.
 fn work_until_idle() {
-    let mut idle_since_ms = None;
+    let (mut idle_since_ms, mut woken_ms) = (None, 0);
     while !sandbox::is_entered() {
         let (bell, requests) = bell::take_requests();
         let mut has_done = request::answer() | keeper::tick_if_due();
@@ -179,7 +179,13 @@ fn work_until_idle() {
             round::reclaim_sealed(&driver::become_driver());
             has_done = true;
         } else {
-            has_done |= futures::wait_and_wake();
+            has_done |= futures::wait();
+            woken_ms = 0;
+        }
+        // Rounds may follow each other for long: their grace periods serve futures, too.
+        if woken_ms != clock::coarse_ms() {
+            woken_ms = clock::coarse_ms();
+            futures::wake_ready();
         }
         if has_done || has_work() {
             idle_since_ms = None;

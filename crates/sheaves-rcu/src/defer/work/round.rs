@@ -12,6 +12,8 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use sheaves_sys::{clock, futex};
 
+use super::bell::{self, READY};
+use super::calls::Place;
 use super::driver::{self, Driver};
 use super::{calls, channel, layers};
 use crate::defer::store::extents::SHEAVES;
@@ -130,11 +132,21 @@ fn seal(_: &Driver) -> bool {
     is_complete
 }
 
-/// Reclaims what is ready; true if something was.
+/// Reclaims what is ready; true if something was. What that defers in turn does not wait for the
+/// age bound: it is sealed, and the reclaimer is asked for its grace period.
 pub(crate) fn reclaim(driver_role: &Driver) -> bool {
     // Read first: what passes later may not be reclaimed below.
     let have_passed = SEALED.each_ref().map(Deferred::has_passed);
-    let any = driver::run_calls(driver_role) | free_ready();
+    let any_call = driver::run_calls(driver_role);
+    let place = Place::here();
+    let any = free_ready() | any_call;
+    let has_sealed = any && place.seal_followers().is_some();
+    if driver::take_followers(driver_role) {
+        channel::seal_all();
+        bell::request(READY);
+    } else if has_sealed {
+        bell::request(READY);
+    }
     for (sealed, _) in SEALED.iter().zip(have_passed).filter(|(_, has_passed)| *has_passed) {
         // Relaxed: as in `Deferred`.
         sealed.since_ms.store(0, Ordering::Relaxed);
