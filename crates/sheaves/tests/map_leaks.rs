@@ -20,7 +20,7 @@ fn bytes_out() -> usize {
 
 /// The life of a map: the table grows, chains overflow, entries are replaced and removed, the table
 /// shrinks, and a resize is in progress at the end.
-fn live<V: Send + Sync>(entries: u64, value: fn(u64) -> V) {
+fn live<V: Send + Sync + 'static>(entries: u64, value: fn(u64) -> V) {
     let map = RcuHashMap::<u64, V, RandomState>::new();
     std::thread::scope(|scope| {
         for thread in 0..3 {

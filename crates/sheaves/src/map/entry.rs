@@ -1,14 +1,21 @@
 //! Entries: a key and a value in memory of their own, and how they are freed.
 //!
-//! An entry without a destructor is freed like any deferred object: pushed onto a sheaf of the
-//! slot. One with a destructor waits in the map itself ([`Limbo`]): the destructor must not run
-//! after the end of the map, since what the value borrows may be gone.
+//! | destructor | map | what becomes of an entry that was removed |
+//! |---|---|---|
+//! | no | any | freed like any deferred object: pushed onto a sheaf of the slot |
+//! | yes | of `Send` and `'static` types | dropped and freed by a deferred callback |
+//! | yes | scoped | waits in the map ([`Limbo`]), whose calls drop it |
+//!
+//! In a scoped map the destructor must run neither in another thread nor after the end of the map:
+//! the value need not be `Send`, and what it borrows may be gone.
 
 use core::alloc::Layout;
-use core::mem::{needs_drop, offset_of};
+use core::mem::{ManuallyDrop, needs_drop, offset_of};
 use core::ptr::null_mut;
 
 use sheaves_rcu::Cookie;
+use sheaves_rcu::defer::{Head, call_rcu};
+use sheaves_rcu::internal::{pressure, wake_if_pressed};
 use sheaves_sys::lock::{Held, Lock};
 
 /// The target of a pointer in a bucket.
@@ -18,11 +25,26 @@ pub(super) struct Entry<K, V> {
     pub(super) value: V,
 }
 
-/// An entry with a destructor, which can wait in a list.
+/// An entry with a destructor, which can wait in a list, or for a callback. The link is first, so
+/// that a head has the address of its block.
+#[repr(C)]
 struct Linked<K, V> {
-    next: *mut Linked<K, V>,
+    link: Link<K, V>,
     entry: Entry<K, V>,
 }
+
+/// Written when the entry is retired.
+#[repr(C)]
+union Link<K, V> {
+    next: *mut Linked<K, V>,
+    head: ManuallyDrop<Head>,
+}
+
+/// Frees an entry after a grace period, in the library's thread.
+pub(super) type Defer<K, V> = unsafe fn(*mut Entry<K, V>);
+
+/// The deferred bytes of one entry in so many are counted, for all of them.
+const SAMPLE: usize = 64;
 
 impl<K, V> Entry<K, V> {
     const HAS_DESTRUCTOR: bool = needs_drop::<Entry<K, V>>();
@@ -61,6 +83,46 @@ impl<K, V> Entry<K, V> {
         drop(value);
     }
 
+    /// A [`Defer`].
+    ///
+    /// # Safety
+    /// From [`Entry::new`]; in no table any more, and only readers use it.
+    pub(super) unsafe fn defer(entry: *mut Entry<K, V>)
+    where
+        K: Send + 'static,
+        V: Send + 'static,
+    {
+        // SAFETY: the caller's contract.
+        let head = unsafe { Self::block(entry) }.cast::<Head>();
+        // SAFETY: by the layout the block begins with room for it; readers access the entry only.
+        unsafe { head.write(Head::new()) };
+        if let Some(bytes) = Self::sampled_bytes(head) {
+            pressure::note_sealed(0, bytes);
+            wake_if_pressed();
+        }
+        // SAFETY: an idle head in memory that is freed in the callback; the types are `Send` and
+        // `'static`.
+        unsafe { call_rcu(head, Self::end_deferred) };
+    }
+
+    /// The callback of [`Entry::defer`].
+    unsafe extern "C" fn end_deferred(head: *mut Head) {
+        if let Some(bytes) = Self::sampled_bytes(head) {
+            pressure::note_reclaimed(0, bytes);
+        }
+        let entry = head.cast::<u8>().wrapping_add(Self::OFFSET).cast::<Entry<K, V>>();
+        // SAFETY: the entry of this block, whose grace period has passed.
+        unsafe { Self::end(entry) };
+    }
+
+    /// The bytes that an entry counts for beside its head, if it is one of those that are counted.
+    /// The same at both ends: its address decides.
+    fn sampled_bytes(head: *mut Head) -> Option<usize> {
+        let mixed = (head.addr() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let is_counted = mixed >> 32 & (SAMPLE as u64 - 1) == 0;
+        is_counted.then_some(SAMPLE * (Self::LAYOUT.size() - size_of::<Head>()))
+    }
+
     /// The start of an entry's memory.
     ///
     /// # Safety
@@ -76,16 +138,20 @@ impl<K, V> Entry<K, V> {
 const SHARDS: usize = 4;
 /// Number of entries that share a cookie.
 const BATCH: usize = 32;
+/// The most entries that one change drops.
+const DROPS_MAX: usize = 64;
 
-/// Entries with destructors that readers may still use.
+/// Entries that readers may still use.
 ///
-/// Each shard has two lists: an open one, to which entries are added, and a sealed one, which waits
-/// for its cookie. A thread that adds an entry and finds that the cookie has passed runs the
-/// destructors, after it has released the lock.
+/// Each shard has three lists: an open one, to which entries are added; a sealed one, which waits
+/// for its cookie; and one whose cookie has passed. A thread that adds an entry runs destructors of
+/// the last one, after it has released the lock.
 ///
 /// # Invariants
 /// The entries of a list have left all tables before the list's cookie is made.
 pub(super) struct Limbo<K, V> {
+    /// If there is one, entries with destructors are deferred by it, and none waits here.
+    defer: Option<Defer<K, V>>,
     shards: [Shard<K, V>; SHARDS],
 }
 
@@ -109,25 +175,35 @@ struct Lists<K, V> {
     open: Unlinked<K, V>,
     count: usize,
     sealed: Unlinked<K, V>,
-    /// The cookie of the sealed list.
+    /// The cookie of the sealed list, if that has entries.
     cookie: Option<Cookie>,
+    ready: Unlinked<K, V>,
 }
 
 impl<K, V> Lists<K, V> {
     const fn new() -> Lists<K, V> {
-        Lists { open: Unlinked::new(), count: 0, sealed: Unlinked::new(), cookie: None }
+        const { assert!(BATCH <= DROPS_MAX) };
+        Lists {
+            open: Unlinked::new(),
+            count: 0,
+            sealed: Unlinked::new(),
+            cookie: None,
+            ready: Unlinked::new(),
+        }
     }
 
     /// Returns entries whose cookie has passed, for the caller to drop, and a cookie that the
     /// caller must start.
-    fn turn(&mut self, at_least: usize) -> (Unlinked<K, V>, Option<Cookie>) {
-        let mut ready = Unlinked::new();
-        if !self.sealed.is_empty() {
-            if !self.cookie.is_some_and(Cookie::has_passed) {
-                let is_time = self.count.is_multiple_of(at_least);
-                return (ready, self.cookie.filter(|_| is_time));
-            }
-            ready = self.sealed.take();
+    fn turn(&mut self, at_least: usize, most: usize) -> (Unlinked<K, V>, Option<Cookie>) {
+        let has_passed = self.cookie.is_some_and(Cookie::has_passed);
+        if has_passed && self.ready.is_empty() {
+            self.ready = self.sealed.take();
+            self.cookie = None;
+        }
+        let ready = self.ready.split(most);
+        if self.cookie.is_some() {
+            let is_time = !has_passed && self.count.is_multiple_of(at_least);
+            return (ready, self.cookie.filter(|_| is_time));
         }
         if self.count < at_least {
             return (ready, None);
@@ -141,8 +217,8 @@ impl<K, V> Lists<K, V> {
 }
 
 impl<K, V> Limbo<K, V> {
-    pub(super) const fn new() -> Limbo<K, V> {
-        Limbo { shards: [const { Shard(Lock::new(Lists::new())) }; SHARDS] }
+    pub(super) const fn new(defer: Option<Defer<K, V>>) -> Limbo<K, V> {
+        Limbo { defer, shards: [const { Shard(Lock::new(Lists::new())) }; SHARDS] }
     }
 
     /// Frees an entry after a grace period.
@@ -157,30 +233,35 @@ impl<K, V> Limbo<K, V> {
             // SAFETY: allocated with this layout; only readers use it.
             return unsafe { sheaves_heap::free_rcu_layout(block, Entry::<K, V>::LAYOUT) };
         }
+        if let Some(defer) = self.defer {
+            // SAFETY: the same contract.
+            return unsafe { defer(entry) };
+        }
         let mut lists = self.shards[(hash >> 32) as usize % SHARDS].lock();
         // SAFETY: in no table any more; the list is dropped after a grace period.
         unsafe { lists.open.add(entry) };
         lists.count += 1;
-        turn(lists, BATCH);
+        turn(lists, BATCH, DROPS_MAX);
     }
 
     /// Frees the entries whose cookies have passed; true if none waits any more.
     pub(super) fn reclaim(&self) -> bool {
         let mut is_empty = true;
         for shard in &self.shards {
-            for _ in 0..2 {
-                turn(shard.lock(), 1);
+            // Once for each list.
+            for _ in 0..3 {
+                turn(shard.lock(), 1, usize::MAX);
             }
-            let lists = shard.lock();
-            is_empty &= lists.open.is_empty() && lists.sealed.is_empty();
+            let Lists { open, sealed, ready, .. } = &*shard.lock();
+            is_empty &= [open, sealed, ready].into_iter().all(Unlinked::is_empty);
         }
         is_empty
     }
 }
 
 /// Unlocks the lists, and does the work of [`Lists::turn`].
-fn turn<K, V>(mut lists: Held<'_, Lists<K, V>>, at_least: usize) {
-    let (_ready, cookie) = lists.turn(at_least);
+fn turn<K, V>(mut lists: Held<'_, Lists<K, V>>, at_least: usize, most: usize) {
+    let (_ready, cookie) = lists.turn(at_least, most);
     drop(lists);
     if let Some(cookie) = cookie {
         cookie.start();
@@ -213,6 +294,25 @@ impl<K, V> Unlinked<K, V> {
         core::mem::replace(self, Unlinked::new())
     }
 
+    /// Takes the first entries, this many.
+    fn split(&mut self, count: usize) -> Unlinked<K, V> {
+        let first = self.0;
+        let mut end = &raw mut self.0;
+        for _ in 0..count {
+            // SAFETY: the list's first pointer, or a link in one of its entries, which are ours.
+            let linked = unsafe { *end };
+            if linked.is_null() {
+                break;
+            }
+            // SAFETY: an entry of the list.
+            end = unsafe { &raw mut (*linked).link.next };
+        }
+        // SAFETY: as above.
+        let others = unsafe { end.replace(null_mut()) };
+        self.0 = others;
+        Unlinked(first)
+    }
+
     /// Adds an entry; one without a destructor is freed at once.
     ///
     /// # Safety
@@ -226,7 +326,7 @@ impl<K, V> Unlinked<K, V> {
         // SAFETY: from `Entry::new`: the entry is inside a `Linked`.
         let linked = unsafe { Entry::block(entry) }.cast::<Linked<K, V>>();
         // SAFETY: as above.
-        let next = unsafe { &raw mut (*linked).next };
+        let next = unsafe { &raw mut (*linked).link.next };
         // SAFETY: ours: readers access the entry only.
         unsafe { next.write(self.0) };
         self.0 = linked;
@@ -239,7 +339,7 @@ impl<K, V> Drop for Unlinked<K, V> {
             let linked = self.0;
             // If a destructor unwinds, this frees the others.
             // SAFETY: an entry of the list, which is ours.
-            let mut others = Unlinked(unsafe { (*linked).next });
+            let mut others = Unlinked(unsafe { (*linked).link.next });
             // SAFETY: as above.
             let entry = unsafe { &raw mut (*linked).entry };
             // SAFETY: from `Entry::new`, and nothing else uses it.

@@ -28,7 +28,7 @@ use sheaves_percpu::Counter;
 use sheaves_rcu::{Guard, read};
 
 use bucket::{MOVED, retire_overflow};
-use entry::{Entry, Limbo, Unlinked};
+use entry::{Defer, Entry, Limbo, Unlinked};
 pub use iter::Iter;
 use table::Table;
 use tags::tag_of;
@@ -86,7 +86,7 @@ use tags::tag_of;
 ///
 /// A lookup touches two cache lines: the bucket and the entry; at most one in about 25 touches a
 /// second bucket. In a map that has grown by itself an entry takes 16 to 32 bytes of the table, and
-/// a block for key and value, with 8 bytes more if these have a destructor. An empty map is about
+/// a block for key and value, with 16 bytes more if these have a destructor. An empty map is about
 /// 320 bytes and has no table. `sheaves bench map` compares it with others.
 ///
 /// # Resizing
@@ -110,10 +110,13 @@ use tags::tag_of;
 /// # Destruction of values
 ///
 /// An entry that is replaced or removed is freed after a grace period. Without a destructor it
-/// returns to the heap like other deferred objects ([`crate::raw::Cache::free_rcu`]). With one it
-/// waits in the map, in batches of 32, until a later change of the map, [`RcuHashMap::reclaim`], or
-/// the end of the map drops it, perhaps in a read section: so key and value may borrow what
-/// outlives the map.
+/// returns to the heap like other deferred objects ([`crate::raw::Cache::free_rcu`]). One with a
+/// destructor is dropped by a deferred callback ([`mod@crate::rcu::defer`]): soon, in another
+/// thread, perhaps after the end of the map. A panic there aborts the process.
+///
+/// In a map of [`RcuHashMap::scoped`] such an entry waits, in batches of 32, until a later change
+/// of the map, [`RcuHashMap::reclaim`], or the end of the map drops it, perhaps in a read section.
+/// A change drops at most 64.
 ///
 /// # Fork, signals and panics
 ///
@@ -125,7 +128,7 @@ use tags::tag_of;
 /// In signal handlers [`RcuHashMap::get`] may be called if `Hash` and `Eq` may; nothing else may.
 ///
 /// The map itself never panics. A panic of `Eq`, or of a closure, leaves the map unchanged; a panic
-/// of a destructor leaks no other entry. A panic of `Hash` while entries move aborts the process.
+/// of a destructor in a call of the map leaks no other entry. A panic of `Hash` while entries move aborts the process.
 /// So does running out of memory, as for `std`'s map; without memory for a larger table, chains get
 /// longer instead.
 ///
@@ -149,7 +152,7 @@ unsafe impl<K: Send, V: Send, S: Send> Send for RcuHashMap<K, V, S> {}
 // drops them in any thread.
 unsafe impl<K: Send + Sync, V: Send + Sync, S: Sync> Sync for RcuHashMap<K, V, S> {}
 
-impl<K, V, S> RcuHashMap<K, V, S> {
+impl<K: Send + 'static, V: Send + 'static, S> RcuHashMap<K, V, S> {
     /// An empty map. Allocates nothing.
     #[must_use]
     pub fn new() -> RcuHashMap<K, V, S>
@@ -171,26 +174,55 @@ impl<K, V, S> RcuHashMap<K, V, S> {
     /// ```
     #[must_use]
     pub const fn with_hasher(hasher: S) -> RcuHashMap<K, V, S> {
-        RcuHashMap {
-            table: AtomicPtr::new(null_mut()),
-            hasher,
-            buckets_min: 0,
-            count: Counter::new(),
-            limbo: Limbo::new(),
-        }
+        RcuHashMap::empty(hasher, Some(Entry::defer))
     }
 
     /// An empty map that holds `capacity` entries before it grows, and never shrinks below that.
     #[must_use]
     pub fn with_capacity_and_hasher(capacity: usize, hasher: S) -> RcuHashMap<K, V, S> {
-        let mut map = RcuHashMap::with_hasher(hasher);
+        RcuHashMap::with_hasher(hasher).reserved(capacity)
+    }
+}
+
+impl<K, V, S> RcuHashMap<K, V, S> {
+    /// An empty map, as [`RcuHashMap::with_capacity_and_hasher`] makes, whose keys and values may
+    /// borrow what outlives it, and need not be `Send`: see
+    /// [destruction](RcuHashMap#destruction-of-values).
+    ///
+    /// ```
+    /// use std::{hash::RandomState, rc::Rc};
+    /// use sheaves::{map::RcuHashMap, rcu::read};
+    ///
+    /// let line = String::from("name=value");
+    /// let (name, value) = line.split_once('=').unwrap();
+    /// let fields = RcuHashMap::scoped(0, RandomState::new());
+    /// fields.insert(name, Rc::new(value), &read());
+    /// assert_eq!(fields.get("name", &read()).map(|value| **value), Some("value"));
+    /// ```
+    #[must_use]
+    pub fn scoped(capacity: usize, hasher: S) -> RcuHashMap<K, V, S> {
+        RcuHashMap::empty(hasher, None).reserved(capacity)
+    }
+
+    const fn empty(hasher: S, defer: Option<Defer<K, V>>) -> RcuHashMap<K, V, S> {
+        RcuHashMap {
+            table: AtomicPtr::new(null_mut()),
+            hasher,
+            buckets_min: 0,
+            count: Counter::new(),
+            limbo: Limbo::new(defer),
+        }
+    }
+
+    /// An empty map with room for `capacity` entries.
+    fn reserved(mut self, capacity: usize) -> RcuHashMap<K, V, S> {
         if capacity > 0 {
             let buckets = capacity.div_ceil(table::ENTRIES_MAX).max(table::BUCKETS_MIN);
             // More than there is memory for is as good as the most.
-            map.buckets_min = buckets.checked_next_power_of_two().unwrap_or(usize::MAX / 2 + 1);
-            *map.table.get_mut() = Table::new(map.buckets_min);
+            self.buckets_min = buckets.checked_next_power_of_two().unwrap_or(usize::MAX / 2 + 1);
+            *self.table.get_mut() = Table::new(self.buckets_min);
         }
-        map
+        self
     }
 
     /// The number of entries. It is exact while no thread changes the map, except in the child of a
@@ -216,15 +248,17 @@ impl<K, V, S> RcuHashMap<K, V, S> {
         self.table().map_or(0, |table| table.buckets() * table::ENTRIES_MAX)
     }
 
-    /// Drops replaced and removed values whose grace period has ended, and starts a grace period
-    /// for the others; true if no others are left. Never waits. For types with a destructor; others
-    /// need no call.
+    /// In a scoped map: drops replaced and removed values whose grace period has ended, and starts
+    /// a grace period for the others; true if no others wait in the map. Never waits.
+    ///
+    /// In other maps no value waits, and there is nothing to do. There [`rcu::defer::barrier`]
+    /// waits until the library has dropped what was removed before.
     ///
     /// ```
     /// use std::{hash::RandomState, sync::Arc};
     /// use sheaves::{map::RcuHashMap, rcu::{read, synchronize}};
     ///
-    /// let map = RcuHashMap::<u64, Arc<u64>, RandomState>::new();
+    /// let map = RcuHashMap::<u64, Arc<u64>, RandomState>::scoped(0, RandomState::new());
     /// let value = Arc::new(1);
     /// map.insert(1, Arc::clone(&value), &read());
     /// map.remove(&1, &read());
@@ -234,6 +268,8 @@ impl<K, V, S> RcuHashMap<K, V, S> {
     /// assert_eq!(Arc::strong_count(&value), 1);
     /// # Ok::<(), sheaves::rcu::InsideReader>(())
     /// ```
+    ///
+    /// [`rcu::defer::barrier`]: crate::rcu::defer::barrier
     pub fn reclaim(&self) -> bool {
         self.limbo.reclaim()
     }
@@ -313,7 +349,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     }
 }
 
-impl<K, V, S: Default> Default for RcuHashMap<K, V, S> {
+impl<K: Send + 'static, V: Send + 'static, S: Default> Default for RcuHashMap<K, V, S> {
     fn default() -> RcuHashMap<K, V, S> {
         RcuHashMap::new()
     }

@@ -2,10 +2,13 @@
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
 use std::hash::RandomState;
-use std::sync::Barrier;
+use std::sync::{Arc, Barrier};
+use std::time::Instant;
 
 use sheaves::map::RcuHashMap;
+use sheaves::rcu::defer::barrier;
 use sheaves::rcu::{read, synchronize};
 
 use super::{Random, Spread, engines};
@@ -37,7 +40,7 @@ fn assert_all_once(drops: &[AtomicUsize], made: usize) {
 fn each_value_is_dropped_once() {
     let count = if engines::is_small() { 5000 } else { 100_000 };
     let drops = accounts(count);
-    let map = RcuHashMap::<u64, Counted<'_>, Spread<64>>::new();
+    let map = RcuHashMap::<u64, Counted<'_>, Spread<64>>::scoped(0, Spread::default());
     let made = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for thread in 0..4 {
@@ -85,7 +88,7 @@ fn each_value_is_dropped_once() {
 fn the_map_drops_what_is_in_it_and_what_waits() {
     let drops = accounts(3000);
     for entries in [0, 1, 7, 100, 3000] {
-        let map = RcuHashMap::<u64, Counted<'_>, RandomState>::new();
+        let map = RcuHashMap::<u64, Counted<'_>, _>::scoped(0, RandomState::new());
         let base = &drops[..entries];
         for number in 0..entries {
             map.insert(number as u64 % 1000, Counted { drops: base, number }, &read());
@@ -102,7 +105,7 @@ fn the_map_drops_what_is_in_it_and_what_waits() {
 #[test]
 fn nothing_is_dropped_during_a_read_section() {
     let drops = accounts(1000);
-    let map = RcuHashMap::<u64, Counted<'_>, RandomState>::new();
+    let map = RcuHashMap::<u64, Counted<'_>, _>::scoped(0, RandomState::new());
     for number in 0..500 {
         map.insert(number as u64, Counted { drops: &drops, number }, &read());
     }
@@ -153,13 +156,80 @@ fn keys_are_dropped_too() {
             (self.0.number % 100).hash(state);
         }
     }
-    let map = RcuHashMap::<Key<'_>, u8, RandomState>::new();
+    let map = RcuHashMap::<Key<'_>, u8, _>::scoped(0, RandomState::new());
     for number in 0..400 {
         map.insert(Key(Counted { drops: &drops, number }), 0, &read());
     }
     assert_eq!(map.len(), 100);
     drop(map);
     assert_all_once(&drops, 400);
+}
+
+/// The library drops them, also if the map is not used any more, and after its end.
+#[test]
+fn removed_values_of_an_idle_map_are_dropped() {
+    let count = if engines::is_small() { 100 } else { 1000 };
+    let map = RcuHashMap::<u64, Arc<()>, RandomState>::new();
+    let value = Arc::new(());
+    let fill = || {
+        for key in 0..count {
+            map.insert(key, value.clone(), &read());
+        }
+    };
+    fill();
+    fill();
+    for key in 0..count {
+        map.remove(&key, &read());
+    }
+    let begin = Instant::now();
+    while Arc::strong_count(&value) > 1 {
+        assert!(
+            begin.elapsed() < Duration::from_secs(20),
+            "{} are left",
+            Arc::strong_count(&value)
+        );
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    fill();
+    let guard = read();
+    map.clear();
+    drop(map);
+    assert_eq!(Arc::strong_count(&value) as u64, count + 1, "dropped during a read section");
+    drop(guard);
+    barrier().unwrap();
+    assert_eq!(Arc::strong_count(&value), 1);
+}
+
+/// What a reader has held up for long is not dropped all at once.
+#[test]
+fn change_drops_few_values() {
+    let count = if engines::is_small() { 1000 } else { 20_000 };
+    let drops = accounts(2 * count);
+    let dropped = || drops.iter().filter(|count| count.load(Ordering::Relaxed) == 1).count();
+    let map = RcuHashMap::<u64, Counted<'_>, _>::scoped(0, RandomState::new());
+    let insert = |number: usize| {
+        map.insert(number as u64 % 8, Counted { drops: &drops, number }, &read());
+    };
+    let (ready, go) = (Barrier::new(2), Barrier::new(2));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let _guard = read();
+            ready.wait();
+            go.wait();
+        });
+        ready.wait();
+        (0..count).for_each(insert);
+        go.wait();
+    });
+    let mut before = dropped();
+    for number in count..count + count / 20 {
+        synchronize().unwrap();
+        insert(number);
+        let after = dropped();
+        assert!(after - before <= 64, "{}", after - before);
+        before = after;
+    }
+    assert!(before > count / 2, "{before}");
 }
 
 /// The bounds are those of a lock around the map of `std`.

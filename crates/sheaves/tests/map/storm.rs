@@ -151,7 +151,7 @@ fn look<V: Value, S: BuildHasher>(
     }
 }
 
-fn storm<V: Value, S: BuildHasher + Default + Sync>() {
+fn storm<V: Value + 'static, S: BuildHasher + Default + Sync>() {
     let map = RcuHashMap::<u64, V, S>::new();
     let floors: Vec<_> = (0..WRITERS * KEYS).map(|_| AtomicU64::new(0)).collect();
     let stop = AtomicBool::new(false);

@@ -125,7 +125,7 @@ type Values = RcuHashMap<usize, Panicking, Spread<64>>;
 /// Number of values that the end of a map drops.
 fn dropped_by(end: fn(Values)) -> usize {
     let drops: &'static AtomicUsize = Box::leak(Box::default());
-    let map = Values::new();
+    let map = Values::scoped(0, Spread::default());
     for number in 0..VALUES {
         map.insert(number, Panicking { drops, number }, &read());
     }

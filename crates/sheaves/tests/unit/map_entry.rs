@@ -7,7 +7,7 @@ use core::time::Duration;
 use std::sync::mpsc::channel;
 use std::vec::Vec;
 
-static LIMBO: Limbo<u64, Vec<u64>> = Limbo::new();
+static LIMBO: Limbo<u64, Vec<u64>> = Limbo::new(None);
 
 fn retire(number: u64) {
     // SAFETY: made here, and in no table.
