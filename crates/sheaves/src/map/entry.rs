@@ -43,7 +43,7 @@ union Link<K, V> {
 /// Frees an entry after a grace period, in the library's thread.
 pub(super) type Defer<K, V> = unsafe fn(*mut Entry<K, V>);
 
-/// The deferred bytes of one entry in so many are counted, for all of them.
+/// The deferred bytes of one entry in 64 are counted, for all of them.
 const SAMPLE: usize = 64;
 
 impl<K, V> Entry<K, V> {

@@ -17,8 +17,9 @@ pub struct Iter<'g, K, V> {
     table: Option<&'g Table<Entry<K, V>>>,
     /// Where entries were moving to at the beginning.
     target: Option<&'g Table<Entry<K, V>>>,
-    /// The next unit, and the second chain of the one before.
+    /// The next unit, the one after the last, and the second chain of the one before.
     unit: usize,
+    end: usize,
     second: Option<&'g Bucket<Entry<K, V>>>,
     bucket: Option<&'g Bucket<Entry<K, V>>>,
     places: Places,
@@ -30,8 +31,24 @@ impl<'g, K, V> Iter<'g, K, V> {
     pub(super) unsafe fn new(table: Option<&'g Table<Entry<K, V>>>) -> Iter<'g, K, V> {
         // SAFETY: the caller's contract.
         let target = table.and_then(|table| unsafe { table.next() });
+        let end = table.map_or(0, |table| table.units(target.unwrap_or(table)));
         let (bucket, places) = (None, Places::occupied(0));
-        Iter { table, target, unit: 0, second: None, bucket, places }
+        Iter { table, target, unit: 0, end, second: None, bucket, places }
+    }
+
+    /// Makes it one over the unit at `position`. Returns the position after that, if it was not the
+    /// last one.
+    ///
+    /// Positions are numbers of units in the order of their reversed bits. So a unit comes before
+    /// or after the same entries whatever the size of the table: if that grows, the units that it
+    /// becomes follow each other, and if it shrinks, a part of a unit comes again (Pieter Noordhuis
+    /// in Redis, `dictScan`).
+    pub(super) fn limit_to(&mut self, position: usize) -> Option<usize> {
+        let bits = self.end.checked_sub(1)?;
+        self.unit = position & bits;
+        self.end = self.unit + 1;
+        let after = (position | !bits).reverse_bits().wrapping_add(1).reverse_bits();
+        (after != 0).then_some(after)
     }
 
     /// The next entry.
@@ -52,7 +69,7 @@ impl<'g, K, V> Iter<'g, K, V> {
         let table = self.table.filter(|_| self.second.is_none());
         let Some(table) = table else { return self.second.take() };
         let units = table.units(self.target.unwrap_or(table));
-        if self.unit == units {
+        if self.unit == self.end {
             return None;
         }
         // Of a unit the first chain is marked first, when all of its entries are in the target.

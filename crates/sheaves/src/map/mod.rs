@@ -10,6 +10,9 @@
 //! Start reading at `bucket` (lookups, and the lock of writers), then `resize` (how entries move to
 //! another table), `entry` (how entries end), `table` (memory).
 
+#[cfg(test)]
+#[path = "../../tests/unit/map_alone.rs"]
+mod alone;
 mod bucket;
 mod entry;
 mod iter;
@@ -128,9 +131,9 @@ use tags::tag_of;
 /// In signal handlers [`RcuHashMap::get`] may be called if `Hash` and `Eq` may; nothing else may.
 ///
 /// The map itself never panics. A panic of `Eq`, or of a closure, leaves the map unchanged; a panic
-/// of a destructor in a call of the map leaks no other entry. A panic of `Hash` while entries move aborts the process.
-/// So does running out of memory, as for `std`'s map; without memory for a larger table, chains get
-/// longer instead.
+/// of a destructor in a call of the map leaks no other entry. A panic of `Hash` while entries move
+/// aborts the process. So does running out of memory, as for `std`'s map; without memory for a
+/// larger table, chains get longer instead.
 ///
 /// # Invariants
 /// Tables, and the entries in them, are from `Table::new` and `Entry::new`. One that can no longer

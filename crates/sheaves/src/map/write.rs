@@ -19,6 +19,9 @@ use super::tags::tag_of;
 /// large.
 const SHRINK_SAMPLE: u64 = 8;
 
+/// Units that `retain` does in a read section.
+const UNITS_RETAINED: usize = 64;
+
 /// A locked chain and its table.
 struct Chain<'g, K, V> {
     table: &'g Table<Entry<K, V>>,
@@ -124,24 +127,44 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// Removes all entries for which `keep` returns false.
     ///
     /// An entry that is replaced meanwhile stays. Keys that are inserted meanwhile may be missed.
-    /// `keep` runs without a lock, and may run twice for a key that is removed and inserted again.
+    /// `keep` runs without a lock, and may run twice for a key that is removed and inserted again,
+    /// or if the table shrinks meanwhile. Each 64 buckets are a read section of their own, so that
+    /// grace periods end meanwhile.
     pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
-        let guard = read();
-        let mut all = self.iter(&guard);
+        let mut position = Some(0);
+        while position.is_some() {
+            let guard = read();
+            for _ in 0..UNITS_RETAINED {
+                position = position.and_then(|at| self.retain_unit(at, &mut keep, &guard));
+            }
+        }
+    }
+
+    /// Does that for one unit; returns the position of the next one.
+    fn retain_unit(
+        &self,
+        position: usize,
+        keep: &mut impl FnMut(&K, &V) -> bool,
+        guard: &Guard,
+    ) -> Option<usize> {
+        let mut all = self.iter(guard);
+        let after = all.limit_to(position);
         while let Some(entry) = all.next_entry() {
             // SAFETY: it was in the map in the guard's section, so it is not ended before that.
             let Entry { key, value } = unsafe { &*entry };
             if keep(key, value) {
                 continue;
             }
-            let Some(chain) = self.lock(self.hash(key), &guard) else { return };
+            let chain = self.lock(self.hash(key), guard)?;
             if let Some(found) = chain.find(key).filter(|found| found.entry == entry) {
-                self.take(chain, &found, &guard);
+                self.take(chain, &found, guard);
             }
         }
+        after
     }
 
     /// Removes all entries that are in the map at this call. One that is replaced meanwhile stays.
+    /// The read sections are those of [`RcuHashMap::retain`].
     pub fn clear(&self) {
         self.retain(|_, _| false);
     }

@@ -1,10 +1,12 @@
 //! Iteration during changes and resizes.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::time::Duration;
 use std::hash::RandomState;
+use std::time::Instant;
 
 use sheaves::map::RcuHashMap;
-use sheaves::rcu::read;
+use sheaves::rcu::{Cookie, read};
 
 use super::{Random, engines};
 
@@ -122,4 +124,55 @@ fn iteration_is_complete_at_every_stage_of_a_resize() {
         assert_eq!(found, (key, key * (key - 1) / 2));
     }
     assert!(map.capacity() < large);
+}
+
+/// Other tests have readers, too, so it may take more than one call.
+#[test]
+fn grace_periods_end_during_retain() {
+    let map = RcuHashMap::<u64, u64, RandomState>::new();
+    let (begin, mut has_passed) = (Instant::now(), false);
+    while !has_passed {
+        assert!(begin.elapsed() < Duration::from_secs(20), "no grace period has ended");
+        fill(&map, 0..5000);
+        let (mut cookie, mut seen) = (None, 0);
+        map.retain(|key, _| {
+            seen += 1;
+            has_passed |= cookie.get_or_insert_with(Cookie::start_poll).poll();
+            key % 2 == 0
+        });
+        assert_eq!((seen, map.len()), (5000, 2500));
+        map.clear();
+        assert!(map.is_empty());
+    }
+}
+
+/// The table has another size in each batch.
+#[test]
+fn retain_sees_every_key_during_resizes() {
+    let map = RcuHashMap::<u64, u64, RandomState>::new();
+    fill(&map, 0..KEYS);
+    for step in [1, 7, 30] {
+        let (mut times, mut calls, mut is_large) = (vec![0; STAY as usize], 0_u64, true);
+        map.retain(|key, _| {
+            if *key < STAY {
+                times[*key as usize] += 1;
+            }
+            calls += 1;
+            if calls % (STAY * step) == 0 && calls < 40 * STAY * step {
+                // It resizes by itself: one thread, in a batch.
+                is_large = !is_large;
+                for key in STAY..KEYS {
+                    if is_large {
+                        map.insert(key, key, &read())
+                    } else {
+                        map.remove(&key, &read())
+                    };
+                }
+            }
+            true
+        });
+        assert!(times.iter().all(|count| *count >= 1), "{step}: {times:?}");
+        assert!(calls > STAY * step, "it was resized");
+        fill(&map, STAY..KEYS);
+    }
 }

@@ -2,6 +2,7 @@
 
 extern crate std;
 use super::*;
+use crate::map::alone::alone;
 
 use core::time::Duration;
 use std::sync::mpsc::channel;
@@ -39,6 +40,7 @@ fn ends_well(make_child: impl Fn() -> i32) -> bool {
 /// A child of any fork can use a map that another thread was changing.
 #[test]
 fn lists_that_another_thread_had_are_forgotten() {
+    let _alone = alone();
     // SAFETY: this process waits for its children, whatever disposition it has inherited.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
     (0..10).for_each(retire);

@@ -2,6 +2,7 @@
 
 extern crate std;
 use super::*;
+use crate::map::alone::alone;
 
 use core::hash::{BuildHasherDefault, Hasher};
 use std::collections::BTreeMap;
@@ -88,6 +89,7 @@ fn use_map(map: &Map) {
 
 #[test]
 fn child_marks_the_second_chain_of_a_unit() {
+    let _alone = alone();
     let map: &'static Map = std::boxed::Box::leak(std::boxed::Box::new(halving()));
     let ((begin, is_marked), (end, is_over)) = (channel(), channel::<()>());
     let other = std::thread::spawn(move || {

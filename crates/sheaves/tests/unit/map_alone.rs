@@ -1,0 +1,10 @@
+//! For tests that fork: a child of a bare clone is refused the heap if another test was using it.
+
+extern crate std;
+use std::sync::{LockResult, Mutex, MutexGuard};
+
+/// Until the result is dropped, no other such test runs.
+pub(super) fn alone() -> LockResult<MutexGuard<'static, ()>> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock()
+}
