@@ -16,7 +16,7 @@ use sheaves_percpu::internal::{Cursor, cmp_store, pop_slow, push_slow};
 use crate::checked::debug;
 use crate::checked::samples::{self, sample_if_tagged};
 use crate::moves::slot::{self, ATTEMPTS, take_sheaf};
-use crate::moves::tags::{self, Entry, Freed};
+use crate::moves::tags::{self, Entry};
 use crate::moves::{flush, home, refill};
 use crate::records::profile::AllocRequest;
 use crate::returning::{shrink, surplus};
@@ -91,8 +91,8 @@ fn pop_tagged(id: CacheId, request: &AllocRequest) -> Option<usize> {
 pub(crate) fn free_slow(id: CacheId, object: usize) {
     match id.shape().checking {
         Checking::Plain => match tags::freed(id, object) {
-            Freed::Entry(entry) => push(id, entry),
-            Freed::ToSlab => flush::flush(id, &mut [object]),
+            Some(entry) => push(id, entry),
+            None => flush::flush(id, &mut [object]),
         },
         Checking::Hardened => hardened::free(id, object),
         Checking::Debug => debug::free(id, object),

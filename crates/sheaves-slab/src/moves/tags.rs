@@ -151,40 +151,32 @@ fn close_all(objects: &[usize]) {
     }
 }
 
-/// What becomes of an object that is freed by the slow path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Freed {
-    /// It is pushed, perhaps with a tag.
-    Entry(Entry),
-    /// It returns to its slab: objects of a slab for samples are taken for samples only, and an
-    /// empty one becomes an ordinary one.
-    ToSlab,
-}
-
-/// Ends the record of an object that is freed by the slow path, if it has one.
+/// Ends the record of an object that is freed by the slow path, if it has one. Returns the entry to
+/// push. `None` if it is to return to its slab: objects of a slab for samples are taken for samples
+/// only, and an empty one becomes an ordinary one.
 #[inline]
-pub(crate) fn freed(id: CacheId, object: usize) -> Freed {
+pub(crate) fn freed(id: CacheId, object: usize) -> Option<Entry> {
     if profile::is_used() && (is_watched(object) || trap::contains(object)) {
         freed_watched(id, object)
     } else {
-        Freed::Entry(Entry(object))
+        Some(Entry(object))
     }
 }
 
 #[cold]
-fn freed_watched(id: CacheId, object: usize) -> Freed {
+fn freed_watched(id: CacheId, object: usize) -> Option<Entry> {
     if trap::contains(object) {
         let mut one = [object];
         trap::replace_traps(&mut one);
-        return Freed::Entry(entry_of_trap(one[0]));
+        return Some(entry_of_trap(one[0]));
     }
     let was_sample = profile::close(object);
     let earlier = earlier::note_freed(id, object);
     if profile::tag_rate() != 0 && (was_sample || earlier == Some(true)) {
-        return Freed::Entry(Entry(object | TAG));
+        return Some(Entry(object | TAG));
     }
     // Without a tag the object would go on to be allocated, and freed by this slow path each time.
-    if earlier.is_some() { Freed::Entry(Entry(object)) } else { Freed::ToSlab }
+    earlier.map(|_| Entry(object))
 }
 
 /// The entry of an object in whose place a guarded block was, which is free now: it has its tag
