@@ -11,13 +11,17 @@ use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use sheaves_sys::function::FnCell;
 use sheaves_sys::lock;
 use sheaves_sys::thread::{self, NAME_BYTES};
-use sheaves_sys::{options, probe, report, sleeper};
+use sheaves_sys::{clock, options, probe, report, sleeper};
 
 use crate::reader::registry;
 use crate::reader::section::GLOBAL;
 
 /// After this time the leader checks whether the reader's thread still exists.
 const ALIVE_NS: u64 = 2_000_000;
+/// That check may read every record, a line of memory each. The time between two checks, for each
+/// record: they take about a hundredth of it. And the longest time between two checks.
+const CHECK_NS: u64 = 1000;
+const CHECK_NS_MAX: u64 = 1_000_000_000;
 /// In place of a record's number: the readers that have no record.
 pub(crate) const SHARED: u32 = u32::MAX;
 
@@ -27,6 +31,9 @@ static CALLBACK: FnCell<fn(&Stall)> = FnCell::new();
 static CALLING: AtomicI32 = AtomicI32::new(0);
 /// The global sequence during the last grace period that was reported.
 static REPORTED: AtomicU64 = AtomicU64::new(0);
+
+/// When the leader checks next whether a thread exists, after one did. Written by leaders.
+static NEXT_CHECK_NS: AtomicU64 = AtomicU64::new(0);
 
 /// A reader that delays a grace period.
 #[derive(Debug, Clone, Copy)]
@@ -73,7 +80,7 @@ pub fn set_callback(callback: Option<fn(&Stall)>) {
 #[cold]
 pub(crate) fn check_reader(number: u32, age_ns: u64) {
     let record = (number != SHARED).then(|| registry::record(number));
-    if age_ns >= ALIVE_NS && record.is_some() && registry::take_back(number) {
+    if age_ns >= ALIVE_NS && record.is_some() && is_gone(number) {
         return;
     }
     let timeout = options::RCU_STALL_MS.get();
@@ -105,6 +112,22 @@ pub(crate) fn check_reader(number: u32, age_ns: u64) {
     probe::stall(stall.thread as usize, age_ms as usize);
     write(&stall);
     call(&stall);
+}
+
+/// True if a record has become free, because its thread is gone. False before it is time for a
+/// check.
+fn is_gone(number: u32) -> bool {
+    // Relaxed: only leaders write it, and pass it on with the lead.
+    if clock::fine_ns() < NEXT_CHECK_NS.load(Ordering::Relaxed) {
+        return false;
+    }
+    let is_gone = registry::take_back(number);
+    if !is_gone {
+        let pause_ns = (u64::from(registry::count()) * CHECK_NS).min(CHECK_NS_MAX);
+        // Relaxed: as above.
+        NEXT_CHECK_NS.store(clock::fine_ns() + pause_ns, Ordering::Relaxed);
+    }
+    is_gone
 }
 
 /// [`check_reader`] for an SRCU domain, whose readers are not known.
