@@ -47,5 +47,6 @@ fn locks_are_orphaned_where_their_owners_are_gone() {
             move || in_child(|| is_orphaned(first, MASK) && is_orphaned(first + 1, MASK));
         std::thread::spawn(orphaned).join().unwrap() && !is_orphaned(first, MASK)
     }));
-    [end(), end()];
+    end();
+    end();
 }

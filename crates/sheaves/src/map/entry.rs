@@ -337,9 +337,11 @@ impl<K, V> Drop for Unlinked<K, V> {
     fn drop(&mut self) {
         while !self.0.is_null() {
             let linked = self.0;
-            // If a destructor unwinds, this frees the others.
             // SAFETY: an entry of the list, which is ours.
-            let mut others = Unlinked(unsafe { (*linked).link.next });
+            let next = unsafe { &raw const (*linked).link.next };
+            // If a destructor unwinds, this frees the others.
+            // SAFETY: as above, and written by `add`.
+            let mut others = Unlinked(unsafe { next.read() });
             // SAFETY: as above.
             let entry = unsafe { &raw mut (*linked).entry };
             // SAFETY: from `Entry::new`, and nothing else uses it.

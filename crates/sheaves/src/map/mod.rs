@@ -387,8 +387,8 @@ impl<K, V, S> Drop for RcuHashMap<K, V, S> {
                     // SAFETY: as above.
                     unsafe { retire_overflow(first) };
                 }
-                // SAFETY: as above.
                 let unmarked = next.into_iter().flat_map(|next| next.each_chain(unit, units));
+                // SAFETY: as above.
                 unmarked.for_each(|chain| unsafe { chain.clear() });
             }
             // SAFETY: from `Table::new`, and not used any more.

@@ -101,17 +101,20 @@ fn child_marks_the_second_chain_of_a_unit() {
         let (first, second) = old.chains(unit, units);
         let [low, high] = [first, second.unwrap()].map(|chain| chain.lock().unwrap());
         let (mut word, mut count) = (0, 0);
+        let target = new.chains(unit, units).0;
+        let mut copy = |entry: *mut Entry<u64, u64>| {
+            // SAFETY: the guard lasts.
+            let key = unsafe { (*entry).key };
+            // SAFETY: the guard lasts, and no other thread reaches the chain.
+            unsafe { target.add(&mut word, tag_of(key), entry) };
+            count += 1;
+        };
         for held in [&low, &high] {
-            // SAFETY: the guard lasts, and the chains are locked.
-            unsafe {
-                held.first.for_each(held.word, |entry| {
-                    new.chains(unit, units).0.add(&mut word, tag_of((*entry).key), entry);
-                    count += 1;
-                });
-            }
+            // SAFETY: the guard lasts, and the chain is locked.
+            unsafe { held.first.for_each(held.word, &mut copy) };
         }
         assert!(count > 6, "entries in both");
-        new.chains(unit, units).0.publish(word);
+        target.publish(word);
         // SAFETY: as `move_unit` does.
         unsafe { low.mark() };
         begin.send(()).unwrap();
