@@ -110,7 +110,13 @@ fn holes_are_discarded_and_their_neighbours_are_not() {
         // SAFETY: from this cache; from here on only its address is used.
         unsafe { cache.free(*object) };
     }
+    // Only a slow path that allocates starts the library's thread.
+    let other = self::cache("starts", 8);
+    let object = other.alloc().unwrap();
     wait_until("pages of free objects", || resident() == 0);
+    // SAFETY: from this cache, not used after.
+    unsafe { other.free(object) };
+    other.destroy().unwrap();
     for (index, object) in kept {
         assert!(holds(object, size, index as u8));
         // SAFETY: as above.

@@ -6,17 +6,19 @@
 //! what is in use has fallen to a quarter, and much is unused, there is a *pass*: it flushes the
 //! sheaves of its slot and the depots, so that slabs become empty and serve other caches, and
 //! depots and new sheaves hold no more than a share of what is in use from then on. The library's
-//! thread, if there is one, flushes the sheaves of other slots. Without a keeper it also discards
-//! the pages of free objects, in pieces, at the end of slow paths that free; and again, while what
-//! is in use goes on to fall, after each sixteenth. For the last free may be the last call.
+//! thread, if there is one, flushes the depots, and the sheaves of other slots. Without a keeper a
+//! pass also discards the pages of free objects; and again, while what is in use goes on to fall,
+//! after each sixteenth. For the last free may be the last call.
 //!
-//! A program that fills and empties its memory again and again has few passes in a second.
+//! What threads of the program do of that goes in pieces, at the end of slow paths that free. A
+//! program that fills and empties its memory again and again has few passes in a second.
 
 use sheaves_rcu::internal::{self, keeper};
 use sheaves_sys::membarrier::Reach;
 use sheaves_sys::{clock, errno};
 
-use crate::moves::registry;
+use crate::moves::flush;
+use crate::moves::registry::{self, if_existing};
 use crate::parts::usage;
 use crate::returning::tick;
 use crate::space::cache_id::CacheId;
@@ -42,31 +44,41 @@ const AGAIN_MAX: usize = 24;
 /// | `ms`, `in_use_bytes` | when it was, and what was in use then | at a pass |
 /// | `peak_bytes` | the most that was in use since then | at a look and a pass |
 /// | `again_left` | how often pages may be discarded again | full at a pass, less each time |
-/// | `next` | the granule at which to go on, counted from the heap's first | with each piece |
+/// | `cache` | the cache whose depot is flushed next | with each piece |
+/// | `granule` | the granule at which to go on, counted from the heap's first | with each piece |
+///
+/// The last two are [`DONE`] when there is nothing to do; the depots come first.
 struct Pass {
     ms: Hint,
     in_use_bytes: Hint,
     peak_bytes: Hint,
     again_left: Hint,
-    next: Hint,
+    cache: Hint,
+    granule: Hint,
 }
 
 static PASS: Pass = {
     let [ms, in_use_bytes, peak_bytes, again_left] = [const { Hint::new(0) }; 4];
-    Pass { ms, in_use_bytes, peak_bytes, again_left, next: Hint::new(DONE) }
+    let [cache, granule] = [const { Hint::new(DONE) }; 2];
+    Pass { ms, in_use_bytes, peak_bytes, again_left, cache, granule }
 };
 
-/// The value of `next` when there are no pages to discard.
 const DONE: usize = usize::MAX;
 /// The next look is due after a drop of this many bytes.
 static DROP_BYTES_DUE: Hint = Hint::new(DROP_BYTES_MIN);
+
+impl Pass {
+    fn is_done(&self) -> bool {
+        self.cache.get() == DONE && self.granule.get() == DONE
+    }
+}
 
 /// Called at the end of slow paths that free, without a lock: has unused memory returned to the
 /// kernel if it is time.
 #[inline]
 pub(crate) fn after_free() {
     chunk::do_due_after_free();
-    if usage::drop_bytes() >= DROP_BYTES_DUE.get() || PASS.next.get() != DONE {
+    if usage::drop_bytes() >= DROP_BYTES_DUE.get() || !PASS.is_done() {
         errno::preserve(return_some);
     }
     if tick::is_walking() && !keeper::is_active() {
@@ -76,27 +88,31 @@ pub(crate) fn after_free() {
 
 #[cold]
 fn return_some() {
-    if PASS.next.get() != DONE || begin() {
+    if PASS.is_done() {
+        begin();
+    }
+    if PASS.cache.get() != DONE {
+        flush_piece();
+    } else if PASS.granule.get() != DONE {
         discard_piece();
     }
 }
 
-/// Looks at what is in use, and begins what is due. True if pages are to be discarded.
-fn begin() -> bool {
+/// Looks at what is in use, and begins what is due.
+fn begin() {
     let look = Look::new();
     DROP_BYTES_DUE.set(look.drop_bytes_due().max(DROP_BYTES_MIN));
     chunk::note_unused(look.unused_bytes);
     let has_fallen = look.is_quarter() || look.falls_on();
     if !has_fallen || !look.is_much_unused() || look.is_too_soon() {
-        return false;
+        return;
     }
-    if !look.is_quarter() {
+    if look.is_quarter() {
+        pass(look.in_use_bytes);
+    } else {
         PASS.again_left.sub_to_zero(1);
-    } else if pass(look.in_use_bytes) {
-        return false;
+        PASS.granule.set(0);
     }
-    PASS.next.set(0);
-    true
 }
 
 /// What a look finds.
@@ -155,39 +171,62 @@ impl Look {
     }
 }
 
-/// The sheaves of other slots are to be flushed, too.
-static FLUSHES_OTHERS: Hint = Hint::new(0);
+/// The library's thread is to flush depots, and the sheaves of other slots.
+static IS_TO_SWEEP: Hint = Hint::new(0);
 
-/// A pass, but for the pages. True if these are left to the keeper.
-fn pass(in_use_bytes: usize) -> bool {
+/// A pass, but for what is done in pieces.
+fn pass(in_use_bytes: usize) {
     PASS.again_left.set(AGAIN_MAX);
     PASS.ms.set(clock::coarse_ms() as usize);
     PASS.in_use_bytes.set(in_use_bytes);
     PASS.peak_bytes.set(in_use_bytes);
     tick::flush_slots(Reach::Quiet);
-    FLUSHES_OTHERS.set(1);
-    internal::request_sweep();
-    for id in registry::map_existing(|id| id) {
-        registry::if_existing(id, |id| id.descriptor().depot.restrict(id.shape()));
-        tick::flush_depot(id);
+    registry::map_existing(|id| id.descriptor().depot.restrict(id.shape())).for_each(drop);
+    IS_TO_SWEEP.set(1);
+    if !internal::request_sweep() {
+        PASS.cache.set(0);
+    } else if !keeper::is_active() {
+        PASS.granule.set(0);
     }
-    chunk::do_due_after_free();
-    keeper::is_active()
 }
 
-/// For the library's thread: the part of a pass that is in other slots.
+/// For the library's thread: the part of a pass that is left to it.
 pub(crate) fn sweep() {
-    if FLUSHES_OTHERS.swap(0) != 0 {
+    if IS_TO_SWEEP.swap(0) != 0 {
         tick::flush_slots(Reach::Interrupts);
+        (0..registry::numbers_used())
+            .for_each(|number| tick::flush_depot(CacheId::new(number as u16)));
+        chunk::do_due_after_free();
     }
+}
+
+/// A piece flushes this many sheaves of depots at most.
+const PIECE_SHEAVES: usize = 16;
+
+fn flush_piece() {
+    let mut number = PASS.cache.get();
+    for _ in 0..PIECE_SHEAVES {
+        let flush_one = |id: CacheId| flush::flush_depot(id, 1) != 0;
+        while number < registry::numbers_used()
+            && !if_existing(CacheId::new(number as u16), flush_one).unwrap_or(false)
+        {
+            number += 1;
+        }
+    }
+    let is_done = number >= registry::numbers_used();
+    PASS.cache.set(if is_done { DONE } else { number });
+    if is_done && !keeper::is_active() {
+        PASS.granule.set(0);
+    }
+    chunk::do_due_after_free();
 }
 
 /// A piece discards about this many bytes at most, and visits this many granules at most.
-const PIECE_BYTES: u64 = 8 << 20;
-const PIECE_GRANULES: usize = 2048;
+const PIECE_BYTES: u64 = 2 << 20;
+const PIECE_GRANULES: usize = 512;
 
 fn discard_piece() {
-    let begin = PASS.next.get();
+    let begin = PASS.granule.get();
     let (before, mut count) = (slab::holes_bytes(), 0);
     for granule in granule::all().skip(begin).take(PIECE_GRANULES) {
         count += 1;
@@ -198,7 +237,7 @@ fn discard_piece() {
             break;
         }
     }
-    PASS.next.set(if count == 0 { DONE } else { begin + count });
+    PASS.granule.set(if count == 0 { DONE } else { begin + count });
 }
 
 /// True if objects of the slab became free since its holes were discarded. The first of two ticks
