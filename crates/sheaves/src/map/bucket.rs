@@ -19,7 +19,8 @@
 //! or a link, after what it leads to. The child has stores of its parent's threads in their order,
 //! see `sheaves_sys::fork`. So the chain is that before or after the change. At most an entry or a
 //! bucket leaks, which was on its way into the chain or out of it. What a move of the chain leaves
-//! behind is in `resize`.
+//! behind is in `resize`. A lock that is 8,192 nested forks old looks as if it were held: it is never
+//! taken over then.
 
 use alloc::alloc::handle_alloc_error;
 use core::alloc::{GlobalAlloc, Layout};
@@ -127,13 +128,19 @@ impl<T> Bucket<T> {
     /// Takes the lock of the chain. `None` if the entries have moved.
     #[inline]
     pub(super) fn lock(&self) -> Option<Held<'_, T>> {
+        let mut spins = 0;
         self.acquire(|word| {
-            self.sleep(word);
+            if spins < SPINS {
+                spins += 1;
+                core::hint::spin_loop();
+            } else {
+                self.sleep(word);
+            }
             true
         })
     }
 
-    /// Takes the lock of the chain, without sleeping. `None` if another thread keeps it, or if the
+    /// Takes the lock of the chain, without waiting. `None` if another thread keeps it, or if the
     /// entries have moved.
     pub(super) fn try_lock(&self) -> Option<Held<'_, T>> {
         self.acquire(|_| false)
@@ -141,33 +148,28 @@ impl<T> Bucket<T> {
 
     /// Calls `wait` with the word while another thread keeps the lock, until that returns false.
     #[inline(always)]
-    fn acquire(&self, wait: impl Fn(u64) -> bool) -> Option<Held<'_, T>> {
-        let mine = LOCKED | (bits::begin() as u64) << GENERATION_SHIFT;
-        let mut spins = 0;
-        let held = loop {
+    fn acquire(&self, mut wait: impl FnMut(u64) -> bool) -> Option<Held<'_, T>> {
+        loop {
             // Relaxed: the exchange orders, and compares with this value.
             let word = self.word.load(Ordering::Relaxed);
-            if word & (LOCKED | MOVED) == 0 {
-                if self.exchange(word, word | mine) {
-                    break Some(Held { first: self, word, is_taken_over: false });
-                }
-            } else if word & MOVED != 0 {
-                break None;
-            } else if spins < SPINS {
-                spins += 1;
-                core::hint::spin_loop();
-            } else if is_orphaned(word) {
-                if self.exchange(word, word & (TAGS | WAITERS) | mine) {
-                    break Some(Held { first: self, word: word & TAGS, is_taken_over: true });
-                }
-            } else if !wait(word) {
-                break None;
+            if word & MOVED != 0 {
+                return None;
             }
-        };
-        if held.is_none() {
+            let is_taken_over = word & LOCKED != 0;
+            if is_taken_over && !is_orphaned(word) {
+                if !wait(word) {
+                    return None;
+                }
+                continue;
+            }
+            // A thread that only waits counts no lock: if it forks, or is found to have forked,
+            // that lock would be taken for one that it holds.
+            let mine = LOCKED | (bits::begin() as u64) << GENERATION_SHIFT;
+            if self.exchange(word, word & (TAGS | WAITERS) | mine) {
+                return Some(Held { first: self, word: word & TAGS, is_taken_over });
+            }
             bits::end();
         }
-        held
     }
 
     #[inline(always)]
