@@ -96,6 +96,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         // the child of a fork the thread that forked may have been here, too. [M4]
         let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
         if table.next.compare_exchange(null_mut(), next, release, relaxed).is_err() {
+            // Units may be left that other threads of the parent have claimed.
+            table.leave();
             // SAFETY: made above, and no other thread knows it.
             unsafe { sheaves_heap::free(next.cast()) };
         }
