@@ -17,9 +17,8 @@
 //! that a thread begins or seals while it is moved goes to the queue of the slot that it has left.
 //! And linked heads wait separately.
 
-use core::cell::Cell;
 use core::ptr::with_exposed_provenance_mut;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::Ordering;
 
 use sheaves_percpu::internal::{Cursor, Region, Sheaf, Word, cmp_store, current_slot, load, slots};
 use sheaves_sys::lock::Held;
@@ -27,13 +26,13 @@ use sheaves_sys::membarrier::Reach;
 use sheaves_sys::{report, tsan};
 
 use super::bell::{self, FLUSH, READY};
+use super::follow::{self, Turn};
 use super::watch;
 use crate::defer::store::emergency;
 use crate::defer::store::extents::SHEAVES;
 use crate::defer::store::head::{Call, Head};
 use crate::defer::store::shard::{self, Batch, CAPACITY, Pending, SENTINEL, Shard, Waiting};
 use crate::grace::cookie::Cookie;
-use crate::grace::period;
 use crate::reader::guard::raw::SEQUENCE;
 use crate::reader::section;
 
@@ -45,15 +44,10 @@ const START_CALLS: usize = 2000 / CAPACITY * CAPACITY;
 pub(crate) const CALL_BYTES: usize = size_of::<Head>();
 /// Number of shards, over which slots are distributed.
 const SHARDS: usize = watch::WORKERS_MAX;
-/// The time for which a runner follows what its callbacks defer, before others get their turn:
-/// barriers, what is old, tools.
-const FOLLOW_NS: u64 = 1_000_000;
 /// Checks whether readers have left. A runner never waits for them.
 const FOLLOW_POLLS: u32 = 64;
 /// Attempts to seal the slot's sheaf while other threads push there.
 const SEAL_ATTEMPTS: u32 = 16;
-/// After this many batches of the same heads, the next one waits for the age bound.
-const REPEATS_MAX: u32 = 1 << 20;
 
 pub(crate) static ALL: [Shard; SHARDS] = [const { Shard::new(START_CALLS) }; SHARDS];
 
@@ -140,39 +134,29 @@ pub(crate) fn has_ready(first: usize, step: usize) -> bool {
 /// see `watch`.
 ///
 /// What the callbacks defer follows at once, see [`Place::seal_followers`], as long as its grace
-/// periods end without waiting, for [`FOLLOW_NS`]; the reclaimer is asked for the rest.
+/// periods end without waiting, for a turn; the reclaimer is asked for the rest.
 pub(crate) fn run_ready(runner: usize, first: usize, step: usize) -> bool {
-    let mut begin_ns = None;
+    let mut turn = Turn::default();
     let mut any = false;
     loop {
-        let (before, batch) = (Place::here(), [const { Cell::new(0) }; 2]);
-        let run_one = |head: *mut Head| {
-            if batch[0].get() == 0 {
-                batch[0].set(head.addr());
-            }
-            batch[1].set(head.addr());
-            run(runner, head);
-        };
+        let before = Place::here();
         let mut has_run = false;
         for shard in ALL.iter().skip(first).step_by(step) {
-            has_run |= shard.reclaim(|entry| run_one(with_exposed_provenance_mut(entry)), run_one);
+            let run_entry = |entry| run(runner, with_exposed_provenance_mut(entry));
+            has_run |= shard.reclaim(run_entry, |head| run(runner, head));
         }
         watch::end(runner);
         any |= has_run;
-        let ends = batch.each_ref().map(Cell::get);
-        if !has_run && begin_ns.is_some() {
+        if !has_run && turn.has_begun() {
             // It is in a shard of another worker.
             bell::request(READY);
         }
-        if !has_run || before == Place::here() || is_endless(ends) {
+        if !has_run {
             return any;
         }
         let Some(cookie) = before.seal_followers() else { return any };
         cookie.start_expedited();
-        // The time at which the last grace period began: mostly this one.
-        let now_ns = period::began_ns();
-        let is_late = now_ns.saturating_sub(*begin_ns.get_or_insert(now_ns)) >= FOLLOW_NS;
-        if is_late || !(0..FOLLOW_POLLS).any(|_| cookie.poll()) {
+        if !turn.goes_on() || !(0..FOLLOW_POLLS).any(|_| cookie.poll()) {
             bell::request(READY);
             return any;
         }
@@ -197,18 +181,36 @@ impl Place {
     /// own, after it was deferred, and so waits for its readers like anything else.
     ///
     /// Interrupts no CPU: it takes the sheaf of its own slot, with what mutators have pushed there.
-    /// If the thread has changed its slot meanwhile, it asks for a round of all slots.
+    /// If the thread has changed its slot meanwhile, and something was pushed in the old one, it
+    /// asks for a round of all slots. `None` if nothing follows, or it is too much, see
+    /// [`follow`].
     pub(crate) fn seal_followers(self) -> Option<Cookie> {
         let now = Place::here();
         let is_moved = now.slot != self.slot;
-        if now == self || !(is_moved || now.cursor.is_sheaf()) {
+        if now == self
+            || !(is_moved || now.cursor.is_sheaf())
+            || !follow::is_affordable()
+            || is_moved && !self.has_changed()
+        {
             return None;
         }
         let sealed = if is_moved { None } else { seal_here() };
         if sealed.is_none() {
+            follow::spend(follow::FLUSH_NS);
             bell::request(FLUSH);
         }
         sealed.map(|batch| batch.cookie)
+    }
+
+    /// True if something was pushed in the slot since, by any thread.
+    fn has_changed(self) -> bool {
+        let mut cursor_now = Cursor::VACANT;
+        slots::observe(&[WORD], &mut |_, slot, cursor| {
+            if i32::try_from(slot) == Ok(self.slot) {
+                cursor_now = cursor;
+            }
+        });
+        cursor_now != self.cursor && cursor_now.is_sheaf()
     }
 }
 
@@ -225,25 +227,6 @@ fn seal_here() -> Option<Batch> {
         }
     }
     None
-}
-
-/// Address of the first and the last head of the last batch that has deferred others, and how often
-/// it was the same.
-static LAST: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
-static REPEATS: AtomicU32 = AtomicU32::new(0);
-
-/// True if callbacks defer their own heads, again and again: without the age bound, these would
-/// keep a CPU busy for ever.
-fn is_endless(ends: [usize; 2]) -> bool {
-    // Relaxed, all: a policy. Workers run beside each other.
-    let is_same = LAST.iter().zip(ends).fold(true, |is_same, (last, end)| {
-        let before = last.load(Ordering::Relaxed);
-        last.store(end, Ordering::Relaxed);
-        is_same & (before == end)
-    });
-    let repeats = if is_same { REPEATS.load(Ordering::Relaxed) + 1 } else { 0 };
-    REPEATS.store(repeats.min(REPEATS_MAX), Ordering::Relaxed);
-    repeats >= REPEATS_MAX
 }
 
 /// Runs a callback whose grace period has passed.

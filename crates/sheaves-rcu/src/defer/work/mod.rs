@@ -25,13 +25,14 @@
 //! | a poll of a future | yes | waits for its grace period, and wakes it |
 //!
 //! From the bottom up: `watch` (callbacks that take long); `bell` (requests of the reclaimer);
-//! `layers`, `calls`, `channel` (what is reclaimed); `keeper` (unused memory); `driver`, `round`
+//! `follow` (what callbacks defer); `layers`, `calls`, `channel` (what is reclaimed); `keeper` (unused memory); `driver`, `round`
 //! (how); `futures`, `reclaimer` and `requests` (when).
 
 pub(crate) mod bell;
 pub(crate) mod calls;
 pub(crate) mod channel;
 pub(crate) mod driver;
+pub(crate) mod follow;
 pub(crate) mod futures;
 pub(crate) mod keeper;
 pub(crate) mod layers;

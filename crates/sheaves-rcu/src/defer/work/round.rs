@@ -15,7 +15,7 @@ use sheaves_sys::{clock, futex};
 use super::bell::{self, READY};
 use super::calls::Place;
 use super::driver::{self, Driver};
-use super::{calls, channel, layers};
+use super::{calls, channel, follow, layers};
 use crate::defer::store::extents::SHEAVES;
 use crate::defer::store::pressure::{self, Pressure};
 use crate::grace::cookie::Cookie;
@@ -140,11 +140,13 @@ pub(crate) fn reclaim(driver_role: &Driver) -> bool {
     let any_call = driver::run_calls(driver_role);
     let place = Place::here();
     let any = free_ready() | any_call;
-    let has_sealed = any && place.seal_followers().is_some();
-    if driver::take_followers(driver_role) {
+    let mut follows = any && place.seal_followers().is_some();
+    if driver::take_followers(driver_role) && follow::is_affordable() {
         channel::seal_all();
-        bell::request(READY);
-    } else if has_sealed {
+        follows = true;
+    }
+    if follows {
+        follow::spend(follow::ROUND_NS);
         bell::request(READY);
     }
     for (sealed, _) in SEALED.iter().zip(have_passed).filter(|(_, has_passed)| *has_passed) {
