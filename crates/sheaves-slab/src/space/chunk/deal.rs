@@ -151,10 +151,14 @@ fn discard_surplus() {
         let index = (last + count - step) % count;
         bytes += discard_in_chunk(index, Free::Dirty);
         let mut chunks = CHUNKS.lock();
-        if bytes >= PIECE_BYTES || chunks.dirty <= dirty_max(&chunks) {
+        if chunks.dirty <= dirty_max(&chunks) {
             return;
         }
         // The next piece goes on there, if nothing is given meanwhile.
         chunks.given_last = (index + count - 1) % count;
+        if bytes >= PIECE_BYTES {
+            break;
+        }
     }
+    due::note(SURPLUS);
 }
