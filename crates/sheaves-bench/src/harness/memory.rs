@@ -14,6 +14,11 @@ pub(crate) fn bytes_of(file: &str, field: &str) -> Option<u64> {
     Some(kibibytes << 10)
 }
 
+/// Bytes that could be had without driving anything out; none where the kernel does not tell.
+pub(crate) fn available_bytes() -> Option<usize> {
+    usize::try_from(bytes_of("/proc/meminfo", "MemAvailable:")?).ok()
+}
+
 /// Resident memory of the process; 0 where the kernel does not tell.
 pub(crate) fn resident_bytes() -> u64 {
     resident_in("/proc/self/statm").unwrap_or(0)

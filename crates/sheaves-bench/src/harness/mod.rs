@@ -30,7 +30,7 @@ pub(crate) use forked::Forked;
 pub(crate) use judge::{Entrant, Judge};
 pub(crate) use machine::Machine;
 pub(crate) use measure::{Effort, Sample, Sampler, become_threaded, halves, per_operation};
-pub(crate) use memory::{bytes_of, peak_bytes, reset_peak, resident_bytes, resident_in};
+pub(crate) use memory::{available_bytes, peak_bytes, reset_peak, resident_bytes, resident_in};
 pub(crate) use random::{Random, scale};
 pub(crate) use report::{Figure, Judgement, LeftOut, Ratio, Report, Shown, distinct};
 pub(crate) use ring::{Consumer, Producer, Ring};

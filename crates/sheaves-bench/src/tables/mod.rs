@@ -19,6 +19,7 @@ mod remote;
 mod replace;
 pub(crate) mod slabtest;
 mod synchronize;
+mod worst;
 
 use crate::harness::Table;
 
@@ -30,6 +31,7 @@ pub(crate) static ALL: &[&Table] = &[
     &remote::TABLE,
     &replace::TABLE,
     &large::TABLE,
+    &worst::TABLE,
     &mixed::TABLE,
     &footprint::TABLE,
     &percpu::TABLE,

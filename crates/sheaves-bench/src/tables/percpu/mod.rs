@@ -53,7 +53,7 @@ use sheaves_history::percpu::{V50, V52};
 use sheaves_percpu::internal::dynamic::Allocator;
 
 use crate::harness::{
-    Case, Contender, Effort, Failure, Judge, Options, Row, Sampler, Sizes, Table,
+    Case, Contender, Effort, Failure, Judge, Options, Row, Sampler, Sizes, Table, available_bytes,
 };
 use chunked::{Chunked, Reserved};
 use contenders::PerCpuMemory;
@@ -178,7 +178,7 @@ fn refusal(variant: Variant, filters: usize, contender: &str) -> Option<String> 
     } else {
         variant.row_bytes(filters)
     };
-    let available = slot_memory::available_bytes();
+    let available = available_bytes();
     let limit = available.map_or(MEMORY_BYTES_MAX, |available| available / 3);
     let fits = variant.slots * bytes <= limit.min(MEMORY_BYTES_MAX);
     (!fits).then(|| "it would take too much memory".to_owned())

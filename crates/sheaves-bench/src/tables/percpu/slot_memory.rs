@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use sheaves_percpu::internal::dynamic::PAGE_BYTES;
 use sheaves_sys::map;
 
-use crate::harness::{Failure, bytes_of};
+use crate::harness::Failure;
 
 /// Memory of this process, given back when the last owner is gone.
 ///
@@ -107,11 +107,6 @@ impl SlotMemory {
 /// Units beyond what the objects need: for what is at the end of a chunk, and for pools that have
 /// just begun a range.
 const SPARE_UNITS: usize = 16;
-
-/// Bytes that could be had without driving anything out; none where the kernel does not tell.
-pub(crate) fn available_bytes() -> Option<usize> {
-    usize::try_from(bytes_of("/proc/meminfo", "MemAvailable:")?).ok()
-}
 
 #[cfg(test)]
 #[path = "../../../tests/unit/tables_percpu_slot_memory.rs"]
