@@ -13,6 +13,11 @@ fn rows_are_named_by_call_and_heap() {
 }
 
 #[test]
+fn heaps_fit_into_memory() {
+    assert!(available_bytes().is_none_or(|bytes| bytes > 1 << 20));
+}
+
+#[test]
 fn all_calls_are_timed_and_the_longest_is_the_longest() {
     let course = Course { bytes: 4 << 20, replaced: 1000, resized: 1000 };
     let mut sampler = course.sampler(Glibc).unwrap();

@@ -98,7 +98,7 @@ fn finish(report: &mut Report) {
             row.contender == "malloc" && row.workload.starts_with(&part) && !row.is_mode
         });
         let medians: Vec<f64> = of_heaps.map(|row| row.summary.median).collect();
-        let ([first, .., last] | [first, last]) = medians[..] else { continue };
+        let [first, .., last] = medians[..] else { continue };
         let workload = format!("worst{suffix}/growth");
         let bar = if suffix.ends_with("-p9999") {
             let growth = last / first;

@@ -16,7 +16,7 @@ use crate::space::window::GRANULE_BYTES;
 /// use.
 const DIRTY_BYTES_MAX: usize = 8 << 20;
 /// What is above that goes back in pieces of this many bytes.
-const PIECE_BYTES: usize = 2 << 20;
+const PIECE_BYTES: usize = 8 << 20;
 const PIECE_CHUNKS: usize = 256;
 /// Less is not worth a keeper.
 const MUCH_BYTES: usize = 1 << 20;
