@@ -362,8 +362,8 @@ SHEAVES_API void sheaves_counter_destroy(struct sheaves_counter *counter);
 // library (sheaves-rcu) that is started on demand. If no other event starts the work, it starts 20
 // ms later. It may do anything that a thread may do outside of a read section, and defer again:
 // the grace period for that begins at once. Callbacks of one thread may run in another order;
-// sheaves_rcu_barrier waits for all earlier ones. After fork() the child inherits pending callbacks, and runs them when it defers, reclaims
-// or waits itself.
+// sheaves_rcu_barrier waits for all earlier ones. After fork() the child inherits pending
+// callbacks, and runs them when it defers, reclaims or waits itself.
 //
 // 0; EINVAL for NULL. A head that is deferred already is reported in one line and not deferred
 // again.

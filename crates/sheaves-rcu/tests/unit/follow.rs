@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The share of the time that is spent by who spends a turn whenever it may, in parts of 1,024.
+/// The share of the time that goes if a turn is spent whenever that is affordable, in 1,024ths.
 fn spent_of_1024(begin_ns: u64, end_ns: u64, paid_ns: &mut u64) -> u64 {
     let (mut now_ns, mut spent_ns) = (begin_ns, 0);
     while now_ns < end_ns {

@@ -19,8 +19,8 @@
 //! or a link, after what it leads to. The child has stores of its parent's threads in their order,
 //! see `sheaves_sys::fork`. So the chain is that before or after the change. At most an entry or a
 //! bucket leaks, which was on its way into the chain or out of it. What a move of the chain leaves
-//! behind is in `resize`. A lock that is 8,192 nested forks old looks as if it were held: it is never
-//! taken over then.
+//! behind is in `resize`. A lock that is 8,192 nested forks old looks as if it were held: it is
+//! never taken over then.
 
 use alloc::alloc::handle_alloc_error;
 use core::alloc::{GlobalAlloc, Layout};

@@ -25,8 +25,8 @@
 //! | a poll of a future | yes | waits for its grace period, and wakes it |
 //!
 //! From the bottom up: `watch` (callbacks that take long); `bell` (requests of the reclaimer);
-//! `follow` (what callbacks defer); `layers`, `calls`, `channel` (what is reclaimed); `keeper` (unused memory); `driver`, `round`
-//! (how); `futures`, `reclaimer` and `requests` (when).
+//! `follow` (what callbacks defer); `layers`, `calls`, `channel` (what is reclaimed); `keeper`
+//! (unused memory); `driver`, `round` (how); `futures`, `reclaimer` and `requests` (when).
 
 pub(crate) mod bell;
 pub(crate) mod calls;
