@@ -39,11 +39,11 @@ const RESIZED: usize = 100_000;
 /// What each sample lists, in this order.
 const MEASURES: [Measure; 6] = [
     Measure("-malloc", "ns/op", "malloc, us", 1e3),
-    Measure("-malloc-p9999", "ns/op", "p99.99, us", 1e3),
+    Measure("-malloc-p9999", "ns/op", "malloc p99.99", 1e3),
     Measure("-free", "ns/op", "free, us", 1e3),
-    Measure("-free-p9999", "ns/op", "p99.99, us", 1e3),
+    Measure("-free-p9999", "ns/op", "free p99.99", 1e3),
     Measure("-realloc", "ns/op", "realloc, us", 1e3),
-    Measure("-realloc-p9999", "ns/op", "p99.99, us", 1e3),
+    Measure("-realloc-p9999", "ns/op", "realloc p99.99", 1e3),
 ];
 
 /// The longest call, to that of the best peer.
