@@ -122,7 +122,7 @@ pub(crate) fn start() -> bool {
 /// The results of `read` for each cache that exists, one after the other. A cache may be created or
 /// destroyed between two calls, but not during one, which runs under the registry lock.
 pub(crate) fn map_existing<R>(read: impl Fn(CacheId) -> R) -> impl Iterator<Item = R> {
-    (0..numbers_used()).filter_map(move |number| if_existing(CacheId::new(number as u16), &read))
+    all_ids().filter_map(move |id| if_existing(id, &read))
 }
 
 /// The result of `read` for a cache, under the registry lock, if the cache exists.
@@ -141,7 +141,7 @@ pub(crate) fn remove_if<E>(id: CacheId, empty: impl FnOnce() -> Result<(), E>) -
     Ok(())
 }
 
-/// Every number that has ever been used. Under the registry lock.
+/// Every number that has ever been used. Without the registry lock, new ones may be missing.
 pub(crate) fn all_ids() -> impl Iterator<Item = CacheId> {
     (0..numbers_used()).map(|number| CacheId::new(number as u16))
 }

@@ -100,8 +100,8 @@ pub fn trim(keep_bytes: usize) -> usize {
 /// [`trim`] of what is in reach.
 pub(crate) fn trim_in(keep_bytes: usize, reach: Reach) -> usize {
     deferred::reclaim_all();
-    for number in 0..registry::numbers_used() {
-        release_unused(CacheId::new(number as u16), reach);
+    for id in registry::all_ids() {
+        release_unused(id, reach);
     }
     granule::in_slabs().for_each(tick::discard_holes);
     release::arm_reclaimer_if_pending();

@@ -194,8 +194,7 @@ fn pass(in_use_bytes: usize) {
 pub(crate) fn sweep() {
     if IS_TO_SWEEP.swap(0) != 0 {
         tick::flush_slots(Reach::Interrupts);
-        (0..registry::numbers_used())
-            .for_each(|number| tick::flush_depot(CacheId::new(number as u16)));
+        registry::all_ids().for_each(tick::flush_depot);
         chunk::do_due_after_free();
     }
 }

@@ -40,8 +40,7 @@ const LEFT_BYTES_MIN: usize = 1 << 20;
 pub(crate) fn tick(reach: Reach) -> bool {
     let mut left_bytes = tick_slots(reach);
     let mut sheaves = if reach == Reach::Interrupts { usize::MAX } else { SHEAVES };
-    for number in 0..registry::numbers_used() {
-        let id = CacheId::new(number as u16);
+    for id in registry::all_ids() {
         tick_depot(id, &mut sheaves);
         left_bytes += if_existing(id, |id| quarantine::tick(id, reach)).unwrap_or(0);
         left_bytes += tick_slabs(id, reach).unwrap_or(0);
@@ -237,10 +236,15 @@ pub(crate) fn flush_depot(id: CacheId) {
 /// Releases the empty slabs of a cache that was not used since the last tick; one step of that in a
 /// thread of the program. Returns the bytes that are left in empty slabs and in the depot.
 fn tick_slabs(id: CacheId, reach: Reach) -> Option<usize> {
-    let was_used =
-        |id: CacheId| id.descriptor().depot.was_used(id.descriptor().slabs.lock().counts.refills);
-    if !if_existing(id, was_used)? {
-        if_existing(id, |id| id.descriptor().depot.shrink_sheaves(id.shape()));
+    let shrink_if_unused = |id: CacheId| {
+        let descriptor = id.descriptor();
+        let was_used = descriptor.depot.was_used(descriptor.slabs.lock().counts.refills);
+        if !was_used {
+            descriptor.depot.shrink_sheaves(id.shape());
+        }
+        !was_used
+    };
+    if if_existing(id, shrink_if_unused)? {
         while if_existing(id, release::release_step) == Some(true) && reach == Reach::Interrupts {}
     }
     if_existing(id, |id| {
