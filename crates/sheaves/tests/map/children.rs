@@ -10,6 +10,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use sheaves::map::RcuHashMap;
 use sheaves::rcu::read;
 
+use super::Itself;
+
 /// Where a thread waits for the end of the test: its hashes before that, and its channels.
 type Pause = (u64, Sender<()>, Receiver<()>);
 
@@ -31,23 +33,6 @@ impl Hash for Key {
             PAUSE.set(pause.map(|(count, begin, is_over)| (count - 1, begin, is_over)));
         }
         state.write_u64(self.0);
-    }
-}
-
-#[derive(Default)]
-struct Itself(u64);
-
-impl Hasher for Itself {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _: &[u8]) {
-        unreachable!();
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = number;
     }
 }
 

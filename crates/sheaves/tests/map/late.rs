@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use sheaves::map::RcuHashMap;
 use sheaves::rcu::read;
 
-use super::engines;
+use super::{Itself, engines};
 
 /// No key.
 const NONE: u64 = u64::MAX;
@@ -38,23 +38,6 @@ impl Hash for Key {
             }
         }
         state.write_u64(self.0);
-    }
-}
-
-#[derive(Default)]
-struct Itself(u64);
-
-impl Hasher for Itself {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _: &[u8]) {
-        unreachable!();
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = number;
     }
 }
 
