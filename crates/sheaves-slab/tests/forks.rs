@@ -326,3 +326,89 @@ fn a_child_under_pressure_starts_a_reclaimer() {
         in_child(CHILD_LIMIT, child).unwrap();
     }
 }
+
+/// What [`defer_in_handler`] frees, if anything.
+static IN_HANDLER: Mutex<Option<Deferred>> = Mutex::new(None);
+struct Deferred(&'static Cache, NonNull<u8>);
+// SAFETY: the object has one user.
+unsafe impl Send for Deferred {}
+
+static IS_HANDLER_RUNNING: AtomicBool = AtomicBool::new(false);
+static IS_READER_WAITING: AtomicBool = AtomicBool::new(false);
+
+/// Runs while the fork holds all locks: see [`EARLY`].
+extern "C" fn defer_in_handler() {
+    let Some(Deferred(cache, object)) = IN_HANDLER.lock().unwrap().take() else { return };
+    // Release pairs with the Acquire in the reader. Acquire pairs with its Release.
+    IS_HANDLER_RUNNING.store(true, Ordering::Release);
+    while !IS_READER_WAITING.load(Ordering::Acquire) {
+        thread::yield_now();
+    }
+    // SAFETY: from this cache, and not used any more.
+    unsafe { cache.free_rcu(object) };
+}
+
+extern "C" fn register() {
+    // SAFETY: a function of this program.
+    assert_eq!(unsafe { libc::pthread_atfork(Some(defer_in_handler), None, None) }, 0);
+}
+
+/// Runs before the constructors without a number, such as that of the library: what is registered
+/// first before a fork runs last.
+#[used]
+#[unsafe(link_section = ".init_array.00101")]
+static EARLY: extern "C" fn() = register;
+
+/// A handler of another library has no memory to defer an object. A reader may wait for a lock that
+/// the fork holds, so the handler cannot wait for the reader.
+fn defer_without_memory_beside(reader: impl FnOnce(&Cache) + Send) -> Result<(), String> {
+    let scenario = || {
+        let cache = Box::leak(Box::new(cache("deferring", 64, Options::default())));
+        let object = take(cache, 1)[0];
+        sheaves_slab::internal::FAULTS.fail_one_in(1);
+        *IN_HANDLER.lock().unwrap() = Some(Deferred(cache, object));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !IS_HANDLER_RUNNING.load(Ordering::Acquire) {
+                    thread::yield_now();
+                }
+                reader(cache);
+            });
+            in_child(CHILD_LIMIT, || true).is_ok()
+        })
+    };
+    in_child(CHILD_LIMIT, scenario)
+}
+
+fn note_waiting() {
+    IS_READER_WAITING.store(true, Ordering::Release);
+}
+
+#[test]
+fn a_handler_without_memory_does_not_wait_for_readers_that_wait_for_it() {
+    let _alone = alone();
+    let read_and_lock = |cache: &Cache| {
+        let _section = sheaves_rcu::read();
+        note_waiting();
+        cache.shrink();
+        assert_eq!(sheaves_slab::internal::emergencies().leaks, 1);
+    };
+    defer_without_memory_beside(read_and_lock).unwrap();
+}
+
+#[test]
+fn a_handler_without_memory_waits_for_other_readers() {
+    let _alone = alone();
+    let read_a_moment = |_: &Cache| {
+        {
+            let _section = sheaves_rcu::read();
+            note_waiting();
+        }
+        let until = Instant::now() + CHILD_LIMIT / 2;
+        while sheaves_slab::internal::emergencies().waits == 0 && Instant::now() < until {
+            thread::yield_now();
+        }
+        assert_eq!(sheaves_slab::internal::emergencies().leaks, 0);
+    };
+    defer_without_memory_beside(read_a_moment).unwrap();
+}

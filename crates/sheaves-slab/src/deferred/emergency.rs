@@ -5,7 +5,7 @@
 //! | 0 | the pool | none |
 //! | 1 | the cache itself: a sheaf of free objects, which go back to their slabs | a flush |
 //! | 2 | none: the caller waits for a grace period and frees the object itself | a grace period |
-//! | 3 | none, and the caller is a reader: the object leaks, and a line reports it | the object |
+//! | 3 | none, and the caller may not wait: the object leaks, and a line reports it | the object |
 //!
 //! Nothing is ever freed too early.
 
@@ -49,7 +49,8 @@ pub struct Emergencies {
     pub from_the_cache: u32,
     /// Objects for which the caller waited for a grace period itself.
     pub waits: u32,
-    /// Objects that are never freed: the caller was inside of a read section.
+    /// Objects that are never freed: the caller was inside of a read section, or in a handler of a
+    /// fork.
     pub leaks: u32,
 }
 

@@ -143,6 +143,13 @@ pub fn prepared_count() -> usize {
     PREPARED.load(Ordering::Relaxed)
 }
 
+/// True while the calling thread runs the handlers of a fork, and holds all locks for it. Other
+/// threads wait for these locks, perhaps in read sections: it must not wait for readers.
+#[must_use]
+pub fn is_in_progress_here() -> bool {
+    PREPARING.is_forking()
+}
+
 fn handlers_of(layer: usize) -> Option<&'static Handlers> {
     // Acquire pairs with the Release in `announce`.
     let handlers = ANNOUNCED[layer].load(Ordering::Acquire);

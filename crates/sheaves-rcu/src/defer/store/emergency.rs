@@ -7,13 +7,16 @@
 //! | with a head | the head is linked, see `list` | a lock |
 //! | without one | the caller waits for a grace period, and frees | a grace period |
 //! | without one, in a read section | it is never freed, which is reported | the memory |
+//!
+//! In the handlers of a fork, which hold all locks, readers may wait for the caller: it waits for
+//! them for [`MOMENTS`] at most.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use sheaves_sys::report;
+use sheaves_sys::{fork, report, thread};
 
-use crate::grace::cookie::synchronize_expedited;
+use crate::grace::cookie::{Cookie, synchronize_expedited};
 use crate::reader::section;
 
 pub(crate) static LINKED: AtomicU64 = AtomicU64::new(0);
@@ -28,7 +31,8 @@ pub struct Emergencies {
     pub linked: u64,
     /// Objects for which the caller waited for a grace period itself.
     pub waits: u64,
-    /// Objects that will never be freed: the caller was inside a read section.
+    /// Objects that will never be freed: the caller was inside a read section, or in a handler of
+    /// a fork.
     pub leaks: u64,
 }
 
@@ -39,9 +43,13 @@ pub(crate) fn emergencies() -> Emergencies {
     Emergencies { linked, waits, leaks }
 }
 
+/// How often a handler of a fork looks for the end of a grace period, and the time between.
+const MOMENTS: u32 = 100;
+const MOMENT_NS: u64 = 100_000;
+
 /// Frees an object that cannot be deferred because memory is out: after a grace period, which this
-/// waits for. Inside a read section that would deadlock: the object leaks, and the first one is
-/// reported. Counts which of the two it was.
+/// waits for. Where that would deadlock the object leaks, and the first one is reported. Counts
+/// which of the two it was.
 #[cold]
 pub fn free_without_memory(
     object: fmt::Arguments<'_>,
@@ -49,12 +57,27 @@ pub fn free_without_memory(
     free: impl FnOnce(),
 ) {
     // Relaxed, both: statistics.
-    if !section::is_reading() && synchronize_expedited().is_ok() {
+    if !section::is_reading() && wait() {
         waits.fetch_add(1, Ordering::Relaxed);
         free();
     } else if leaks.fetch_add(1, Ordering::Relaxed) == 0 {
         report::report(format_args!(
-            "out of memory inside a read section: objects are never freed, {object} is the first"
+            "out of memory where no grace period may be waited for, in a read section or a handler \
+             of a fork: objects are never freed, {object} is the first"
         ));
     }
+}
+
+fn wait() -> bool {
+    if !fork::is_in_progress_here() {
+        return synchronize_expedited().is_ok();
+    }
+    let cookie = Cookie::get();
+    (0..MOMENTS).any(|_| {
+        cookie.start_expedited();
+        cookie.has_passed() || {
+            thread::sleep_ns(MOMENT_NS);
+            false
+        }
+    })
 }

@@ -46,7 +46,7 @@ use sheaves_percpu::internal::slots::{self, attach};
 use sheaves_rcu::Cookie;
 use sheaves_rcu::internal;
 use sheaves_sys::membarrier::Reach;
-use sheaves_sys::{clock, futex, tls};
+use sheaves_sys::{clock, fork, futex, tls};
 
 use crate::moves::{flush, refill, registry, release, slot};
 use crate::parts::pool;
@@ -224,8 +224,8 @@ pub(crate) fn sweep() {
 /// vain.
 #[cold]
 fn wait_for_sweep() -> bool {
-    // A thread that reads would wait for itself.
-    if sheaves_rcu::is_reading() || internal::is_reclaimer() {
+    // A thread that reads would wait for itself; the sweep waits for the locks that a fork holds.
+    if sheaves_rcu::is_reading() || internal::is_reclaimer() || fork::is_in_progress_here() {
         return false;
     }
     // Relaxed: a count, which leads to nothing.
