@@ -86,5 +86,6 @@ pub mod internal {
     #[cfg(feature = "faults")]
     pub mod faults {
         pub use crate::defer::faults::{FAULTS, Faults};
+        pub use crate::defer::work::follow::spend as spend_on_following;
     }
 }

@@ -24,7 +24,7 @@
 //!
 //! What callbacks defer in turn is sealed at the end of their batch, and gets the next grace period
 //! at once: a list that is dropped node by node takes a microsecond a node, or a membarrier beside
-//! threads that read. That may take 4 s at a stretch, and a sixteenth of the time after that: what
+//! threads that read. That may take 20 s at a stretch, and a sixteenth of the time after that: what
 //! callbacks defer beyond it, such as their own heads again and again, waits for the 20 ms.
 //!
 //! Order: callbacks that one thread defers run in that order while it stays in one slot and memory

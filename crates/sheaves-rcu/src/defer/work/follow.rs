@@ -1,17 +1,17 @@
 //! What callbacks defer follows at once, but not for ever: callbacks that defer themselves again
 //! and again would keep a CPU busy.
 //!
-//! Following may take [`BURST_NS`] at a stretch, which is enough for a list of a million nodes, and
-//! a sixteenth of the time after that. [`PAID_NS`] is the time at which what was spent is paid for:
-//! each nanosecond that is spent puts it off by [`SHARE`]. (This is the virtual scheduling
-//! algorithm of ATM, ITU-T I.371.)
+//! Following may take [`BURST_NS`] at a stretch, which is enough for a list of a million nodes
+//! beside threads that read, and a sixteenth of the time after that. [`PAID_NS`] is the time at
+//! which what was spent is paid for: each nanosecond that is spent puts it off by [`SHARE`]. (This
+//! is the virtual scheduling algorithm of ATM, ITU-T I.371.)
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::grace::period;
 
 const SHARE: u64 = 16;
-const BURST_NS: u64 = 4_000_000_000;
+const BURST_NS: u64 = 20_000_000_000;
 /// The time for which a runner follows before others get their turn: barriers, what is old, tools.
 const TURN_NS: u64 = 1_000_000;
 /// What a round costs that interrupts all CPUs, and what one costs that does not, about.
@@ -27,7 +27,7 @@ pub(crate) fn is_affordable() -> bool {
 }
 
 /// Notes time that was spent on following.
-pub(crate) fn spend(nanoseconds: u64) {
+pub fn spend(nanoseconds: u64) {
     let (relaxed, now_ns) = (Ordering::Relaxed, period::began_ns());
     let later = |paid_ns| Some(paid_after(paid_ns, now_ns, nanoseconds));
     // Relaxed, both: a policy.
