@@ -48,7 +48,7 @@ const SAMPLE: usize = 64;
 
 impl<K, V> Entry<K, V> {
     const HAS_DESTRUCTOR: bool = needs_drop::<Entry<K, V>>();
-    const LAYOUT: Layout =
+    pub(super) const LAYOUT: Layout =
         if Self::HAS_DESTRUCTOR { Layout::new::<Linked<K, V>>() } else { Layout::new::<Self>() };
     /// Bytes before the entry.
     const OFFSET: usize = if Self::HAS_DESTRUCTOR { offset_of!(Linked<K, V>, entry) } else { 0 };
@@ -219,6 +219,11 @@ impl<K, V> Lists<K, V> {
 impl<K, V> Limbo<K, V> {
     pub(super) const fn new(defer: Option<Defer<K, V>>) -> Limbo<K, V> {
         Limbo { defer, shards: [const { Shard(Lock::new(Lists::new())) }; SHARDS] }
+    }
+
+    /// True if entries of the map may end in any thread, at any time.
+    pub(super) fn is_deferred(&self) -> bool {
+        !Entry::<K, V>::HAS_DESTRUCTOR || self.defer.is_some()
     }
 
     /// Frees an entry after a grace period.

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Start reading at `bucket` (lookups, and the lock of writers), then `resize` (how entries move to
-//! another table), `entry` (how entries end), `table` (memory).
+//! another table), `entry` (how entries end), `series` (how the map is cleared), `table` (memory).
 
 #[cfg(test)]
 #[path = "../../tests/unit/map_alone.rs"]
@@ -17,6 +17,7 @@ mod bucket;
 mod entry;
 mod iter;
 mod resize;
+mod series;
 mod table;
 mod tags;
 mod write;
@@ -27,13 +28,12 @@ use core::hash::{BuildHasher, Hash};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-use sheaves_percpu::Counter;
 use sheaves_rcu::{Guard, read};
 
-use bucket::{MOVED, retire_overflow};
+use bucket::MOVED;
 use entry::{Defer, Entry, Limbo, Unlinked};
 pub use iter::Iter;
-use table::Table;
+use table::{Series, Table};
 use tags::tag_of;
 
 /// A concurrent hash map for many readers. A lookup takes no lock, executes no atomic
@@ -140,12 +140,11 @@ use tags::tag_of;
 /// be found is retired, once. Every entry is in the chain of its hash: in the map's table or, if
 /// that chain has moved, in the next table.
 pub struct RcuHashMap<K, V, S> {
-    /// See [`Table`]. Null until the first insertion.
+    /// See [`Table`]. Null until the first insertion, and the first one after `clear`.
     table: AtomicPtr<Table<Entry<K, V>>>,
     hasher: S,
     /// Buckets for the requested capacity.
     buckets_min: usize,
-    count: Counter,
     limbo: Limbo<K, V>,
 }
 
@@ -212,7 +211,6 @@ impl<K, V, S> RcuHashMap<K, V, S> {
             table: AtomicPtr::new(null_mut()),
             hasher,
             buckets_min: 0,
-            count: Counter::new(),
             limbo: Limbo::new(defer),
         }
     }
@@ -223,7 +221,7 @@ impl<K, V, S> RcuHashMap<K, V, S> {
             let buckets = capacity.div_ceil(table::ENTRIES_MAX).max(table::BUCKETS_MIN);
             // More than there is memory for is as good as the most.
             self.buckets_min = buckets.checked_next_power_of_two().unwrap_or(usize::MAX / 2 + 1);
-            *self.table.get_mut() = Table::new(self.buckets_min);
+            *self.table.get_mut() = Series::begin(self.buckets_min);
         }
         self
     }
@@ -235,7 +233,8 @@ impl<K, V, S> RcuHashMap<K, V, S> {
     /// Reads a cache line for each slot that is in use, under a short lock.
     #[must_use]
     pub fn len(&self) -> usize {
-        usize::try_from(self.count.sum()).unwrap_or(0)
+        let _guard = read();
+        self.table().map_or(0, Table::len)
     }
 
     /// True if there are no entries, as [`RcuHashMap::len`] says.
@@ -280,7 +279,7 @@ impl<K, V, S> RcuHashMap<K, V, S> {
     /// The map's table. The caller is in a read section while it uses it.
     #[inline(always)]
     fn table(&self) -> Option<&Table<Entry<K, V>>> {
-        // Acquire pairs with the Release in `finish` and `make_table`. [M5]
+        // Acquire pairs with the Release in `finish`, `make_table` and `exchange_table`. [M5]
         let table = self.table.load(Ordering::Acquire);
         // SAFETY: null, or a table that is not freed during the caller's read section.
         unsafe { table.as_ref() }
@@ -368,32 +367,10 @@ impl<K, V, S> Drop for RcuHashMap<K, V, S> {
     fn drop(&mut self) {
         // Dropped last, after the tables, whether or not a destructor unwinds.
         let mut entries = Unlinked::new();
-        let mut table = *self.table.get_mut();
-        // SAFETY: null, or a table that no other thread uses: readers borrow the map.
-        while let Some(current) = unsafe { table.as_ref() } {
-            // SAFETY: tables are not freed while they can be found.
-            let next = unsafe { current.next() };
-            let units = current.units(next.unwrap_or(current));
-            // Without locks: one may be orphaned, as `resize` says.
-            for unit in 0..units {
-                if current.bucket(unit as u64).word() & MOVED != 0 {
-                    continue;
-                }
-                for first in current.each_chain(unit, units) {
-                    // SAFETY: an entry of the map, in no other bucket.
-                    let add = |entry| unsafe { entries.add(entry) };
-                    // SAFETY: no other thread knows the chain, which is valid until freed below.
-                    unsafe { first.for_each(first.word(), add) };
-                    // SAFETY: as above.
-                    unsafe { retire_overflow(first) };
-                }
-                let unmarked = next.into_iter().flat_map(|next| next.each_chain(unit, units));
-                // SAFETY: as above.
-                unmarked.for_each(|chain| unsafe { chain.clear() });
-            }
-            // SAFETY: from `Table::new`, and not used any more.
-            unsafe { sheaves_heap::free(table.cast()) };
-            table = next.map_or(null_mut(), |next| core::ptr::from_ref(next).cast_mut());
+        let table = *self.table.get_mut();
+        if !table.is_null() {
+            // SAFETY: the map's, which no other thread uses: readers borrow the map.
+            unsafe { series::end(table, &mut entries) };
         }
     }
 }

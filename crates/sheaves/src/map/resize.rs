@@ -55,7 +55,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     #[cold]
     #[inline(never)]
     pub(super) fn grow(&self, table: &Table<Entry<K, V>>) {
-        if self.is_current(table) && self.len() > table.buckets().saturating_mul(ENTRIES_MAX) {
+        if self.is_current(table) && table.len() > table.buckets().saturating_mul(ENTRIES_MAX) {
             self.start(table, table.buckets() * 2);
         }
     }
@@ -66,7 +66,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     pub(super) fn shrink(&self, table: &Table<Entry<K, V>>) {
         let buckets = table.buckets();
         let least = BUCKETS_MIN.max(self.buckets_min);
-        let is_sparse = || self.len() < buckets / BUCKETS_PER_ENTRY_MAX;
+        let is_sparse = || table.len() < buckets / BUCKETS_PER_ENTRY_MAX;
         if buckets > least && self.is_current(table) && is_sparse() {
             self.start(table, buckets / 2);
         }
@@ -87,7 +87,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         {
             return;
         }
-        let next = Table::new(buckets);
+        let next = Table::new(buckets, table.series);
         if next.is_null() {
             ended_in.store(0, Ordering::Relaxed);
             return;
@@ -214,7 +214,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         true
     }
 
-    /// Called when every entry has moved: makes the new table the map's, unless another thread has.
+    /// Called when every entry has moved: makes the new table the map's, unless another thread has,
+    /// or the map was cleared meanwhile.
     fn finish(&self, old: &Table<Entry<K, V>>, new: &Table<Entry<K, V>>) {
         let [from, to] = [old, new].map(|table| core::ptr::from_ref(table).cast_mut());
         // Release pairs with the Acquire in `table`: all marks, and what they lead to. Relaxed on

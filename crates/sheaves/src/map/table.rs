@@ -5,6 +5,9 @@ use core::marker::PhantomData;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
+use sheaves_heap as heap;
+use sheaves_percpu::Counter;
+use sheaves_rcu::defer::Head;
 use sheaves_sys::fork;
 
 use super::bucket::{BUCKET_BYTES, Bucket, MOVED};
@@ -33,6 +36,8 @@ pub(super) const ENTRIES_MAX: usize = 4;
 pub(super) struct Table<T> {
     /// Number of buckets - 1; they are a power of two.
     mask: usize,
+    /// The series to which the table belongs. It is freed after its tables.
+    pub(super) series: *mut Series<T>,
     /// The table that the entries move to.
     pub(super) next: AtomicPtr<Table<T>>,
     /// Units that a thread has claimed to move.
@@ -53,7 +58,7 @@ const _: () = assert!(size_of::<Table<u8>>() == BUCKET_BYTES);
 
 impl<T> Table<T> {
     /// A table, or null when memory is out.
-    pub(super) fn new(buckets: usize) -> *mut Table<T> {
+    pub(super) fn new(buckets: usize, series: *mut Series<T>) -> *mut Table<T> {
         debug_assert!(buckets.is_power_of_two());
         let Some(layout) = layout::<T>(buckets) else { return null_mut() };
         // SAFETY: the size is not 0.
@@ -62,6 +67,7 @@ impl<T> Table<T> {
         // knows.
         if let Some(table) = unsafe { table.as_mut() } {
             table.mask = buckets - 1;
+            table.series = series;
         }
         table
     }
@@ -69,6 +75,19 @@ impl<T> Table<T> {
     #[inline(always)]
     pub(super) fn buckets(&self) -> usize {
         self.mask + 1
+    }
+
+    /// The number of entries in all tables of the series.
+    #[inline(always)]
+    pub(super) fn count(&self) -> &Counter {
+        // SAFETY: the series is not freed before its tables; after `begin` the counter is only
+        // shared.
+        unsafe { &(*self.series).count }
+    }
+
+    /// [`Table::count`], as a size.
+    pub(super) fn len(&self) -> usize {
+        usize::try_from(self.count().sum()).unwrap_or(0)
     }
 
     /// The first bucket of the chain for a hash, or a number.
@@ -158,7 +177,50 @@ impl<T> Table<T> {
         // SAFETY: only readers use it.
         let Some(layout) = layout::<T>(unsafe { (*table).buckets() }) else { return };
         // SAFETY: from the heap; the layout is the one that it was made with.
-        unsafe { sheaves_heap::free_rcu_layout(table.cast(), layout) };
+        unsafe { heap::free_rcu_layout(table.cast(), layout) };
+    }
+}
+
+/// A series of tables, see `series`. The head is first, so that it has the address of the block.
+#[repr(C)]
+pub(super) struct Series<T> {
+    head: Head,
+    /// The number of entries.
+    pub(super) count: Counter,
+    /// The table that was exchanged, and the bytes that were counted as deferred. Both are written
+    /// when the series is retired, by the thread that has exchanged it.
+    pub(super) table: *mut Table<T>,
+    pub(super) bytes: usize,
+}
+
+impl<T> Series<T> {
+    const LAYOUT: Layout = Layout::new::<Series<T>>();
+
+    /// Makes a series; returns its first table, or null when memory is out.
+    pub(super) fn begin(buckets: usize) -> *mut Table<T> {
+        let series = heap::alloc_layout(Self::LAYOUT).cast::<Series<T>>();
+        if series.is_null() {
+            return null_mut();
+        }
+        let empty =
+            Series { head: Head::new(), count: Counter::new(), table: null_mut(), bytes: 0 };
+        // SAFETY: by the layout there is room for it, and the memory is ours.
+        unsafe { series.write(empty) };
+        let table = Table::new(buckets, series);
+        if table.is_null() {
+            // SAFETY: made above, and no other thread knows it.
+            unsafe { Series::free(series) };
+        }
+        table
+    }
+
+    /// # Safety
+    /// From [`Series::begin`], and not used any more.
+    pub(super) unsafe fn free(series: *mut Series<T>) {
+        // SAFETY: the caller's contract. Moved out: dropping the counter may take a lock.
+        drop(unsafe { series.read() });
+        // SAFETY: from `begin`, with this layout.
+        unsafe { heap::dealloc_layout(series.cast(), Self::LAYOUT) };
     }
 }
 

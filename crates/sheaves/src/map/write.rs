@@ -11,8 +11,9 @@ use sheaves_rcu::{Guard, read};
 
 use super::RcuHashMap;
 use super::bucket::{Found, Held};
-use super::entry::Entry;
-use super::table::{BUCKETS_MIN, Table};
+use super::entry::{Entry, Unlinked};
+use super::series;
+use super::table::{BUCKETS_MIN, Series, Table};
 use super::tags::tag_of;
 
 /// Of the removals that leave a bucket empty, one in this many checks whether the table is too
@@ -163,10 +164,36 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         after
     }
 
-    /// Removes all entries that are in the map at this call. One that is replaced meanwhile stays.
-    /// The read sections are those of [`RcuHashMap::retain`].
+    /// Removes all entries that are in the map at this call. Costs as much for many as for few.
+    ///
+    /// It takes the table out of the map, and a deferred callback frees that with all entries in
+    /// it, in one go; the next insertion makes another table. To other threads all entries
+    /// disappear at once.
+    ///
+    /// A small map keeps its table and is cleared by [`RcuHashMap::retain`], as is one of
+    /// [`RcuHashMap::scoped`] whose entries have destructors. There an entry that is replaced
+    /// meanwhile stays.
     pub fn clear(&self) {
-        self.retain(|_, _| false);
+        if !self.exchange_table() {
+            self.retain(|_, _| false);
+        }
+    }
+
+    /// Clears the map at once; false if that is to be done entry by entry.
+    fn exchange_table(&self) -> bool {
+        let _guard = read();
+        let is_large = |table: &Table<_>| table.buckets() > UNITS_RETAINED;
+        if !self.limbo.is_deferred() || !self.table().is_some_and(is_large) {
+            return false;
+        }
+        // AcqRel: Acquire pairs with the Release in `finish` and `make_table`, as that of a load;
+        // Release with the Acquire in `table`, of a thread that finds none. [M5]
+        let table = self.table.swap(null_mut(), Ordering::AcqRel);
+        if !table.is_null() {
+            // SAFETY: exchanged here. The entries have no destructor, or are `Send` and `'static`.
+            unsafe { series::retire(table) };
+        }
+        true
     }
 
     /// Locks the chain of a hash; `None` without a table. Does its part of a resize.
@@ -204,7 +231,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
 
     #[cold]
     fn make_table(&self) {
-        let made = Table::new(BUCKETS_MIN.max(self.buckets_min));
+        let made = Series::begin(BUCKETS_MIN.max(self.buckets_min));
         if made.is_null() {
             handle_alloc_error(Layout::new::<Table<Entry<K, V>>>());
         }
@@ -212,7 +239,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
         if self.table.compare_exchange(null_mut(), made, release, relaxed).is_err() {
             // SAFETY: made above, and no other thread knows it.
-            unsafe { sheaves_heap::free(made.cast()) };
+            unsafe { series::end(made, &mut Unlinked::new()) };
         }
     }
 
@@ -224,7 +251,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         // SAFETY: buckets are not freed during the guard's section.
         let was_full = unsafe { held.add(tag_of(hash), entry) };
         drop(held);
-        self.count.add(1);
+        table.count().add(1);
         if was_full {
             self.grow(table);
         }
@@ -261,7 +288,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         let Chain { table, mut held, hash } = chain;
         let is_empty = held.remove(found);
         drop(held);
-        self.count.sub(1);
+        table.count().sub(1);
         if is_empty && (hash >> 32) % SHRINK_SAMPLE == 0 {
             self.shrink(table);
         }

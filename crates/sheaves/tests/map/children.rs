@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use sheaves::map::RcuHashMap;
+use sheaves::rcu::defer::barrier;
 use sheaves::rcu::read;
 
 use super::Itself;
@@ -150,8 +151,16 @@ fn fork_during(map: &'static Map, mut work: impl FnMut() -> Option<u64> + Send, 
             // SAFETY: this process does not use the map any more.
             drop(unsafe { core::ptr::from_ref(map).read() });
         });
+        // Another one clears it, as it is, and ends what was in it.
+        let clears = child_ends(|| {
+            map.clear();
+            assert!(map.is_empty() && map.iter(&read()).next().is_none());
+            keys.iter().for_each(|key| insert(map, *key));
+            barrier().unwrap();
+            assert_eq!(map.iter(&read()).count(), keys.len());
+        });
         end.send(()).unwrap();
-        assert!(ends && drops, "{ends} {drops}");
+        assert!(ends && drops && clears, "{ends} {drops} {clears}");
     });
 }
 

@@ -6,6 +6,7 @@ mod engines;
 mod seccomp;
 
 mod children;
+mod clearing;
 mod drops;
 mod iteration;
 mod late;
