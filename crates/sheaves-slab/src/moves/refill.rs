@@ -15,7 +15,7 @@ use crate::moves::home;
 use crate::parts::pool;
 use crate::parts::shape::Shape;
 use crate::parts::slab_lists::SlabLists;
-use crate::records::object_bytes;
+use crate::records::{object_bytes, secret};
 use crate::space::cache_id::CacheId;
 use crate::space::chunk::Run;
 use crate::space::window::GRANULE_BYTES;
@@ -60,7 +60,7 @@ pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
     }
     let count = out.len() - place;
     if !shape.is_plain() {
-        object_bytes::shuffle(&mut out[place..]);
+        secret::shuffle(&mut out[place..]);
         for object in &mut out[place..] {
             let is_new = *object & NEW != 0;
             *object &= !NEW;

@@ -21,10 +21,11 @@
 use core::ptr::with_exposed_provenance_mut;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use sheaves_sys::{map, process, report};
+use sheaves_sys::{map, report};
 
 use crate::parts::shape::{CANARY_BYTES, Shape};
-use crate::records::last_frees;
+use crate::records::secret::canary;
+use crate::records::{last_frees, secret};
 use crate::space::checking::{self, Checking};
 
 /// Contents of freed objects of debug caches (the byte of the kernel's `POISON_FREE`).
@@ -32,8 +33,6 @@ pub(crate) const POISON: u8 = 0x6b;
 /// Objects are cleared by pieces of this size. A piece that is zero is only read: it may be memory
 /// that was never touched.
 const PIECE_BYTES: usize = 4096;
-/// 2^64 over the golden ratio.
-const MIX: usize = 0x9E37_79B9_7F4A_7C15;
 
 /// In tests findings can be counted: 0 as long as they end the process, else 1 and their number.
 #[cfg(feature = "faults")]
@@ -55,39 +54,7 @@ pub(crate) fn found(text: core::fmt::Arguments<'_>) {
 /// Asks the kernel for random bits, in a hardened process. When the heap starts.
 pub(crate) fn start() {
     if checking::is_hardened() {
-        secret();
-    }
-}
-
-/// A random word that stays the same.
-fn secret() -> usize {
-    static SECRET: AtomicUsize = AtomicUsize::new(0);
-    // Relaxed, all: a constant, once it is not 0; the exchange has all threads use the same.
-    let secret = SECRET.load(Ordering::Relaxed);
-    if secret != 0 {
-        return secret;
-    }
-    let new = process::random() as usize | 1;
-    let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
-    SECRET.compare_exchange(0, new, success, failure).map_or_else(|other| other, |_| new)
-}
-
-/// The canary of an object.
-fn canary(object: usize) -> usize {
-    (object ^ secret()).wrapping_mul(MIX)
-}
-
-/// Brings objects into a random order (Fisher and Yates), by xorshift64 (Marsaglia 2003).
-pub(crate) fn shuffle(objects: &mut [usize]) {
-    static STATE: AtomicUsize = AtomicUsize::new(0);
-    // Relaxed: each call gets a word of its own.
-    let mut state = secret() ^ STATE.fetch_add(MIX, Ordering::Relaxed).wrapping_mul(MIX) | 1;
-    for index in (1..objects.len()).rev() {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        // The high half of the product is below `index + 1`.
-        objects.swap(index, ((state >> 32) * (index + 1)) >> 32);
+        secret::draw();
     }
 }
 

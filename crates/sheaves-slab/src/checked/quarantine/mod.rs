@@ -50,7 +50,7 @@ use sheaves_sys::{clock, fork, futex, tls};
 
 use crate::moves::{flush, refill, registry, release, slot};
 use crate::parts::pool;
-use crate::records::{object_bytes, profile};
+use crate::records::{object_bytes, profile, secret};
 use crate::space::cache_id::{CLASSES_MAX, CacheId};
 use crate::space::chunk;
 use crate::space::granule::is_watched;
@@ -137,7 +137,7 @@ fn make_ready(id: CacheId, cursor: Cursor) -> Option<Cursor> {
         run.slab.let_go(run.word, run.bits);
         rest = &rest[run.count..];
     }
-    object_bytes::shuffle(objects);
+    secret::shuffle(objects);
     objects.iter().for_each(|object| object_bytes::prepare(shape, *object, false));
     Some(cursor)
 }
