@@ -42,7 +42,7 @@ mod protocol;
 mod reader;
 
 pub use cell::retired::Retired;
-pub use cell::value::{RcuCell, RcuOption};
+pub use cell::value::{Projection, RcuCell, RcuOption};
 pub use defer::{Finished, defer};
 pub use grace::cookie::{Cookie, synchronize, synchronize_expedited};
 pub use grace::expedite::{Expedite, end_startup, expedite};

@@ -2,12 +2,14 @@
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use sheaves_rcu::{RcuCell, RcuOption, Retired, read};
+use std::sync::LazyLock;
+
+use sheaves_rcu::{RcuCell, RcuOption, Retired, defer, read};
 
 /// Counts the drops of its values.
-struct Counted<'a>(&'a AtomicUsize, u64);
+struct Counted(&'static AtomicUsize, u64);
 
-impl Drop for Counted<'_> {
+impl Drop for Counted {
     fn drop(&mut self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -15,17 +17,49 @@ impl Drop for Counted<'_> {
 
 #[test]
 fn what_is_replaced_comes_back() {
-    let dropped = AtomicUsize::new(0);
-    let cell = RcuCell::new(Counted(&dropped, 1));
-    let old = cell.store(Counted(&dropped, 2));
+    static DROPPED: AtomicUsize = AtomicUsize::new(0);
+    let dropped = &DROPPED;
+    let cell = RcuCell::new(Counted(dropped, 1));
+    let old = cell.store(Counted(dropped, 2));
     assert_eq!((old.1, dropped.load(Ordering::Relaxed)), (1, 0));
     assert_eq!(old.synchronize().ok().unwrap().1, 1);
     assert_eq!(dropped.load(Ordering::Relaxed), 1);
-    drop(cell.update(|old| Counted(&dropped, old.1 + 1)));
+    drop(cell.update(|old| Counted(dropped, old.1 + 1)));
     assert_eq!(cell.load(&read()).1, 3);
     assert_eq!(dropped.load(Ordering::Relaxed), 2);
     drop(cell);
     assert_eq!(dropped.load(Ordering::Relaxed), 3);
+}
+
+/// Its destructor replaces the value of another cell.
+struct Replaces(&'static RcuCell<Counted>, &'static AtomicUsize);
+
+impl Drop for Replaces {
+    fn drop(&mut self) {
+        drop(self.0.store(Counted(self.1, 0)));
+    }
+}
+
+/// Dropped by readers, and by destructors in a read section or in a deferred callback.
+#[test]
+fn values_dropped_inside_a_reader_are_dropped_later() {
+    static DROPPED: AtomicUsize = AtomicUsize::new(0);
+    static CELL: LazyLock<RcuCell<Counted>> = LazyLock::new(|| RcuCell::new(Counted(&DROPPED, 0)));
+    let outer = RcuCell::new(Replaces(&CELL, &DROPPED));
+    {
+        let _guard = read();
+        for _ in 0..10 {
+            drop(CELL.store(Counted(&DROPPED, 0)));
+            CELL.set(Counted(&DROPPED, 0));
+            drop(Replaces(&CELL, &DROPPED));
+            drop(outer.store(Replaces(&CELL, &DROPPED)));
+        }
+        assert_eq!(DROPPED.load(Ordering::Relaxed), 0);
+    }
+    drop(outer);
+    // A callback defers again what its destructor has replaced.
+    (0..2).for_each(|_| defer::barrier().unwrap());
+    assert_eq!(DROPPED.load(Ordering::Relaxed), 41);
 }
 
 #[test]

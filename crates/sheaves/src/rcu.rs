@@ -12,7 +12,7 @@
 
 pub use crate::rcu_box::RcuBox;
 pub use sheaves_rcu::{
-    Cookie, Expedite, Finished, Guard, InsideReader, RcuCell, RcuOption, Retired, Srcu, SrcuGuard,
-    Statistics, defer, end_startup, enter_idle, expedite, is_reading, raw, read, stall, statistics,
-    synchronize, synchronize_expedited,
+    Cookie, Expedite, Finished, Guard, InsideReader, Projection, RcuCell, RcuOption, Retired, Srcu,
+    SrcuGuard, Statistics, defer, end_startup, enter_idle, expedite, is_reading, raw, read, stall,
+    statistics, synchronize, synchronize_expedited,
 };

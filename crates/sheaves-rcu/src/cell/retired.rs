@@ -5,32 +5,32 @@ use core::fmt;
 use core::mem::ManuallyDrop;
 use core::ptr::{NonNull, with_exposed_provenance_mut};
 
-use sheaves_sys::report;
-
+use crate::defer::work::driver;
 use crate::grace::cookie::Cookie;
 use crate::grace::expedite::Urgency;
+use crate::grace::period;
 
 /// A value that was replaced in its cell and that readers may still use.
 ///
 /// It comes back as a `Box` after a grace period: [`Retired::synchronize`] waits for that,
 /// [`Retired::try_reclaim`] polls; an `async` function awaits [`Cookie::finished`] of its
-/// [`Retired::cookie`] first. Dropping it waits, too; inside a read section, where that would
-/// deadlock, it leaks the value and reports that.
+/// [`Retired::cookie`] first. Dropping it waits, too; but inside a read section, where that would
+/// deadlock, and inside a deferred callback it is [`Retired::defer`].
 ///
 /// # Invariants
 /// `value` is from a box and was unlinked before `cookie` was made.
 #[must_use = "dropping it waits for readers"]
-pub struct Retired<T> {
+pub struct Retired<T: Send + 'static> {
     value: NonNull<T>,
     cookie: Cookie,
 }
 
 // SAFETY: sending it sends the value, which readers share.
-unsafe impl<T: Send + Sync> Send for Retired<T> {}
+unsafe impl<T: Send + Sync + 'static> Send for Retired<T> {}
 // SAFETY: a shared reference gives shared access only.
-unsafe impl<T: Sync> Sync for Retired<T> {}
+unsafe impl<T: Send + Sync + 'static> Sync for Retired<T> {}
 
-impl<T> Retired<T> {
+impl<T: Send + 'static> Retired<T> {
     /// # Safety
     /// The value is from a box, belongs to the caller, and has been unlinked.
     pub(crate) unsafe fn new(value: NonNull<T>) -> Retired<T> {
@@ -67,16 +67,9 @@ impl<T> Retired<T> {
     }
 
     /// Drops the value after a grace period, in another thread, see [`fn@crate::defer`].
-    pub fn defer(self)
-    where
-        T: Send + 'static,
-    {
-        let address = ManuallyDrop::new(self).value.expose_provenance();
-        crate::defer::defer(move || {
-            let value = with_exposed_provenance_mut::<T>(address.get());
-            // SAFETY: from a box, by the invariant; a grace period has passed, and it is `Send`.
-            drop(unsafe { Box::from_raw(value) });
-        });
+    pub fn defer(self) {
+        // SAFETY: by the invariant, and `self` is not dropped.
+        unsafe { drop_later(ManuallyDrop::new(self).value) };
     }
 
     /// The snapshot that was taken when the value was replaced.
@@ -95,7 +88,7 @@ impl<T> Retired<T> {
 }
 
 /// Shared access: readers may use the value, too.
-impl<T> core::ops::Deref for Retired<T> {
+impl<T: Send + 'static> core::ops::Deref for Retired<T> {
     type Target = T;
     fn deref(&self) -> &T {
         // SAFETY: the value lives as long as `self`, and is only shared.
@@ -103,18 +96,33 @@ impl<T> core::ops::Deref for Retired<T> {
     }
 }
 
-impl<T> Drop for Retired<T> {
+impl<T: Send + 'static> Drop for Retired<T> {
     fn drop(&mut self) {
-        if self.cookie.wait().is_err() {
-            report::report(format_args!("rcu: a retired value is leaked: dropped by a reader"));
-            return;
+        // A destructor may store into a cell in turn, and runs where its value is dropped.
+        let may_wait = !period::is_inside_reader() && !driver::is_inside_call();
+        if may_wait && self.cookie.wait().is_ok() {
+            // SAFETY: from a box, and a grace period has passed.
+            return drop(unsafe { Box::from_raw(self.value.as_ptr()) });
         }
-        // SAFETY: from a box, and a grace period has passed.
-        drop(unsafe { Box::from_raw(self.value.as_ptr()) });
+        // SAFETY: by the invariant, and this is the end of `self`.
+        unsafe { drop_later(self.value) };
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Retired<T> {
+/// Drops a value after a grace period, in another thread.
+///
+/// # Safety
+/// From a box that belongs to the caller, and unlinked.
+unsafe fn drop_later<T: Send + 'static>(value: NonNull<T>) {
+    let address = value.expose_provenance();
+    crate::defer::defer(move || {
+        let value = with_exposed_provenance_mut::<T>(address.get());
+        // SAFETY: by the contract; a grace period has passed, and it is `Send`.
+        drop(unsafe { Box::from_raw(value) });
+    });
+}
+
+impl<T: Send + fmt::Debug + 'static> fmt::Debug for Retired<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Retired").field(&**self).finish()
     }

@@ -60,9 +60,32 @@ impl<T> RcuOption<T> {
         unsafe { pointer.as_ref() }
     }
 
+    /// The value, without a guard: no other thread uses the cell.
+    pub fn get_mut(&mut self) -> Option<&mut T> {
+        // SAFETY: null or a value, by the invariant; references to it borrow the cell.
+        unsafe { self.pointer.get_mut().as_mut() }
+    }
+
+    /// Ends the cell and returns its value.
+    #[must_use]
+    pub fn into_inner(mut self) -> Option<Box<T>> {
+        let pointer = core::mem::replace(self.pointer.get_mut(), null_mut());
+        // SAFETY: from a box, by the invariant; references to the value borrow the cell.
+        (!pointer.is_null()).then(|| unsafe { Box::from_raw(pointer) })
+    }
+}
+
+impl<T: Send + 'static> RcuOption<T> {
     /// Replaces the value. Returns the previous one. Allocates a box; never blocks.
     pub fn store(&self, value: T) -> Option<Retired<T>> {
         self.swap(Some(Box::new(value)))
+    }
+
+    /// Replaces the value. The previous one is dropped later, see [`Retired::defer`].
+    pub fn set(&self, value: T) {
+        if let Some(old) = self.store(value) {
+            old.defer();
+        }
     }
 
     /// Replaces or removes the value. Returns the previous one. Neither allocates nor blocks.
@@ -107,6 +130,7 @@ impl<T> RcuOption<T> {
 
     /// Replaces the value by the result of `make`, and returns the previous one. If another thread
     /// replaces it first, calls `make` again. Allocates each time. `make` runs in a read section.
+    #[doc(alias = "rcu")]
     pub fn update(&self, mut make: impl FnMut(Option<&T>) -> Option<T>) -> Option<Retired<T>> {
         loop {
             let guard = read();
@@ -122,6 +146,13 @@ impl<T> RcuOption<T> {
 impl<T> Default for RcuOption<T> {
     fn default() -> RcuOption<T> {
         RcuOption::empty()
+    }
+}
+
+/// A cell with a value.
+impl<T> From<T> for RcuOption<T> {
+    fn from(value: T) -> RcuOption<T> {
+        RcuOption::new(value)
     }
 }
 
@@ -157,7 +188,8 @@ impl<T: fmt::Debug> fmt::Debug for RcuOption<T> {
 /// # Ok::<(), &str>(())
 /// ```
 ///
-/// The methods are those of [`RcuOption`], which says what each costs.
+/// The methods are those of [`RcuOption`], which says what each costs. A `static` cell is an
+/// [`RcuOption`], or in a `std::sync::LazyLock`.
 ///
 /// # Invariants
 /// `value` is never empty.
@@ -179,9 +211,76 @@ impl<T> RcuCell<T> {
         unsafe { self.value.load(guard).unwrap_unchecked() }
     }
 
+    /// A clone of the current value: of an `Arc`, for one, which outlives every guard.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use sheaves_rcu::RcuCell;
+    ///
+    /// let names = RcuCell::new(Arc::new(vec!["a"]));
+    /// let all: Arc<Vec<&str>> = names.load_full();
+    /// names.set(Arc::new(vec![]));
+    /// assert_eq!(*all, ["a"]);
+    /// ```
+    #[must_use]
+    pub fn load_full(&self) -> T
+    where
+        T: Clone,
+    {
+        self.load(&read()).clone()
+    }
+
+    /// A view of a part of the value, whichever that is when it is loaded.
+    ///
+    /// ```
+    /// use sheaves_rcu::{RcuCell, read};
+    ///
+    /// let size = RcuCell::new((80, 25));
+    /// let width = size.map(|size| &size.0);
+    /// size.set((120, 25));
+    /// assert_eq!(*width.load(&read()), 120);
+    /// ```
+    pub fn map<U: ?Sized, F: Fn(&T) -> &U>(&self, project: F) -> Projection<'_, T, F> {
+        Projection { cell: self, project }
+    }
+
+    /// The value, without a guard: no other thread uses the cell.
+    pub fn get_mut(&mut self) -> &mut T {
+        // SAFETY: the cell always has a value, by the invariant.
+        unsafe { self.value.get_mut().unwrap_unchecked() }
+    }
+
+    /// Ends the cell and returns its value.
+    ///
+    /// ```
+    /// assert_eq!(sheaves_rcu::RcuCell::new(7).into_inner(), 7);
+    /// ```
+    #[must_use]
+    pub fn into_inner(self) -> T {
+        // SAFETY: the cell always has a value, by the invariant.
+        *unsafe { self.value.into_inner().unwrap_unchecked() }
+    }
+}
+
+impl<T: Send + 'static> RcuCell<T> {
     /// Replaces the value, see [`RcuOption::store`].
     pub fn store(&self, value: T) -> Retired<T> {
         self.swap(Box::new(value))
+    }
+
+    /// Replaces the value. The previous one is dropped later, see [`Retired::defer`].
+    ///
+    /// ```
+    /// use sheaves_rcu::{RcuCell, read};
+    ///
+    /// let limit = RcuCell::from(8);
+    /// let guard = read();
+    /// let before = limit.load(&guard);
+    /// limit.set(9);
+    /// assert_eq!((*before, *limit.load(&guard)), (8, 9));
+    /// ```
+    pub fn set(&self, value: T) {
+        self.store(value).defer();
     }
 
     /// Replaces the value, see [`RcuOption::swap`].
@@ -209,10 +308,50 @@ impl<T> RcuCell<T> {
     }
 
     /// Replaces the value by the result of `make`, see [`RcuOption::update`].
+    ///
+    /// ```
+    /// use sheaves_rcu::{RcuCell, read};
+    ///
+    /// let names = RcuCell::<Vec<&str>>::default();
+    /// names.update(|old| [old.as_slice(), &["b"]].concat()).defer();
+    /// assert_eq!(*names.load(&read()), ["b"]);
+    /// ```
+    #[doc(alias = "rcu")]
     pub fn update(&self, mut make: impl FnMut(&T) -> T) -> Retired<T> {
         let old = self.value.update(|current| current.map(&mut make));
         // SAFETY: the cell always has a value, by the invariant.
         unsafe { old.unwrap_unchecked() }
+    }
+}
+
+impl<T: Default> Default for RcuCell<T> {
+    fn default() -> RcuCell<T> {
+        RcuCell::new(T::default())
+    }
+}
+
+impl<T> From<T> for RcuCell<T> {
+    fn from(value: T) -> RcuCell<T> {
+        RcuCell::new(value)
+    }
+}
+
+/// A part of the value of a cell, see [`RcuCell::map`].
+#[derive(Debug, Clone, Copy)]
+pub struct Projection<'cell, T, F> {
+    cell: &'cell RcuCell<T>,
+    project: F,
+}
+
+impl<'cell, T, F> Projection<'cell, T, F> {
+    /// That part of the current value, valid as long as the guard.
+    #[inline]
+    pub fn load<'guard, U: ?Sized + 'guard>(&self, guard: &'guard Guard) -> &'guard U
+    where
+        F: Fn(&T) -> &U,
+        'cell: 'guard,
+    {
+        (self.project)(self.cell.load(guard))
     }
 }
 

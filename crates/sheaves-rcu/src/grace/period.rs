@@ -134,7 +134,7 @@ impl Drop for Lead<'_> {
 
 /// Refuses, with a line on standard error, a wait that would deadlock, see [`InsideReader`].
 pub(crate) fn refuse_inside_reader() -> Result<(), InsideReader> {
-    if section::is_reading() || stall::is_calling_here() {
+    if is_inside_reader() {
         let thread = thread::id();
         report::report(format_args!(
             "rcu: thread {thread} is inside a read section: waiting for readers would deadlock"
@@ -142,6 +142,11 @@ pub(crate) fn refuse_inside_reader() -> Result<(), InsideReader> {
         return Err(InsideReader);
     }
     Ok(())
+}
+
+/// True if the calling thread would wait for itself.
+pub(crate) fn is_inside_reader() -> bool {
+    section::is_reading() || stall::is_calling_here()
 }
 
 /// Waits until a grace period is over. Leads it if no other thread leads, within a tenth of a
