@@ -18,6 +18,7 @@ mod entry;
 mod iter;
 mod resize;
 mod series;
+mod spread;
 mod table;
 mod tags;
 mod write;
@@ -33,6 +34,7 @@ use sheaves_rcu::{Guard, read};
 use bucket::MOVED;
 use entry::{Defer, Entry, Limbo, Unlinked};
 pub use iter::Iter;
+use spread::spread;
 use table::{Series, Table};
 use tags::tag_of;
 
@@ -80,10 +82,11 @@ use tags::tag_of;
 ///
 /// # Hasher
 ///
-/// `S` makes the hashes: `std::hash::RandomState`, or a faster one from a crate. The lowest bits
-/// and the highest seven should be well distributed, as for `std`'s map. `Hash`, `Eq` and closures
-/// run while the chain of their key is locked: they must not use the map. Keys and values are
-/// dropped without that lock: their destructors may use it.
+/// `S` makes the hashes: `std::hash::RandomState`, or a faster one from a crate. The map mixes all
+/// bits of a hash, so that one multiplication, or the number itself as its hash, is good enough for
+/// keys that differ in any bits. `Hash`, `Eq` and closures run while the chain of their key is
+/// locked: they must not change the map. Keys and values are dropped
+/// without that lock: their destructors may use the map.
 ///
 /// # Cost
 ///
@@ -323,7 +326,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
 
     #[inline(always)]
     fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u64 {
-        self.hasher.hash_one(key)
+        spread(self.hasher.hash_one(key))
     }
 
     /// The lookup, in the map's table or, where the chain has moved, in the next one.

@@ -20,7 +20,7 @@ thread_local! {
     static PAUSE: RefCell<Option<Pause>> = const { RefCell::new(None) };
 }
 
-/// A key whose hash is itself, and in whose hash a thread may pause.
+/// A key whose hash is that of its lowest bits, and in whose hash a thread may pause.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Key(u64);
 
@@ -33,7 +33,7 @@ impl Hash for Key {
         } else {
             PAUSE.set(pause.map(|(count, begin, is_over)| (count - 1, begin, is_over)));
         }
-        state.write_u64(self.0);
+        state.write_u64(self.0 % (1 << 20));
     }
 }
 

@@ -23,7 +23,7 @@ thread_local! {
     static BEFORE_WAIT: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// A key whose hash is itself, and whose hashing can be delayed.
+/// A key whose chain it chooses, and whose hashing can be delayed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Key(u64);
 

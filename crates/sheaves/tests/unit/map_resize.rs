@@ -3,6 +3,7 @@
 extern crate std;
 use super::*;
 use crate::map::alone::alone;
+use crate::map::spread::spread;
 
 use core::hash::{BuildHasherDefault, Hasher};
 use std::collections::BTreeMap;
@@ -14,8 +15,9 @@ use sheaves_rcu::read;
 struct Itself(u64);
 
 impl Hasher for Itself {
+    /// In tables of up to 128 buckets the number selects the chain.
     fn finish(&self) -> u64 {
-        self.0
+        (self.0 << 16..).find(|hash| (spread(*hash) ^ self.0) % 128 == 0).unwrap()
     }
 
     fn write(&mut self, _: &[u8]) {
@@ -106,7 +108,7 @@ fn child_marks_the_second_chain_of_a_unit() {
             // SAFETY: the guard lasts.
             let key = unsafe { (*entry).key };
             // SAFETY: the guard lasts, and no other thread reaches the chain.
-            unsafe { target.add(&mut word, tag_of(key), entry) };
+            unsafe { target.add(&mut word, tag_of(map.hash(&key)), entry) };
             count += 1;
         };
         for held in [&low, &high] {
