@@ -14,6 +14,7 @@
 #[path = "../../tests/unit/map_alone.rs"]
 mod alone;
 mod bucket;
+mod closures;
 mod entry;
 mod iter;
 mod resize;
@@ -85,7 +86,7 @@ use tags::tag_of;
 /// `S` makes the hashes: `std::hash::RandomState`, or a faster one from a crate. The map mixes all
 /// bits of a hash, so that one multiplication, or the number itself as its hash, is good enough for
 /// keys that differ in any bits. `Hash`, `Eq` and closures run while the chain of their key is
-/// locked: they must not change the map. Keys and values are dropped
+/// locked: they must not change the map. A closure that does panics. Keys and values are dropped
 /// without that lock: their destructors may use the map.
 ///
 /// # Cost

@@ -11,6 +11,7 @@ use sheaves_rcu::{Guard, read};
 
 use super::RcuHashMap;
 use super::bucket::{Found, Held};
+use super::closures::{Inside, refuse_inside};
 use super::entry::{Entry, Unlinked};
 use super::series;
 use super::table::{BUCKETS_MIN, Series, Table};
@@ -58,6 +59,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     }
 
     /// The value of a key; `make` makes it if there is none. `make` runs at most once.
+    ///
+    /// # Panics
+    /// When `make` changes the map.
     pub fn get_or_insert_with<'g>(
         &'g self,
         key: K,
@@ -70,7 +74,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         let chain = self.lock_or_make(self.hash(&key), guard);
         let Some(found) = chain.find(&key) else {
             // First, so that in any case the key is dropped without the lock.
-            let value = make();
+            let value = self.call(make);
             return self.add(chain, key, value, guard);
         };
         // SAFETY: it was in the map in the guard's section, so it is not ended before that.
@@ -89,7 +93,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
 
     /// Replaces the value of a key, or its absence, by what `make` computes from it, and returns
     /// the new value. If `make` returns `None` the entry is removed. No other thread changes the
-    /// entry meanwhile. `make` runs once, and must not use the map.
+    /// entry meanwhile. `make` runs once.
+    ///
+    /// # Panics
+    /// When `make` changes the map.
     ///
     /// ```
     /// use std::hash::RandomState;
@@ -113,11 +120,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         let chain = self.lock_or_make(self.hash(&key), guard);
         let Some(found) = chain.find(&key) else {
             // First, so that in any case the key is dropped without the lock.
-            let value = make(None)?;
+            let value = self.call(|| make(None))?;
             return Some(self.add(chain, key, value, guard));
         };
         // SAFETY: an entry in a chain is not ended while its lock is held.
-        let Some(value) = make(Some(unsafe { &(*found.entry).value })) else {
+        let old = unsafe { &(*found.entry).value };
+        let Some(value) = self.call(|| make(Some(old))) else {
             self.take(chain, &found, guard);
             return None;
         };
@@ -196,9 +204,23 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         true
     }
 
+    /// Calls a closure of the program while a chain is locked.
+    #[inline]
+    fn call<R>(&self, make: impl FnOnce() -> R) -> R {
+        let _inside = Inside::begin(self.address());
+        make()
+    }
+
+    /// What tells maps apart while they are borrowed.
+    #[inline(always)]
+    fn address(&self) -> usize {
+        (&raw const self.table).addr()
+    }
+
     /// Locks the chain of a hash; `None` without a table. Does its part of a resize.
     #[inline]
     fn lock<'g>(&'g self, hash: u64, _: &'g Guard) -> Option<Chain<'g, K, V>> {
+        refuse_inside(self.address());
         let mut table = self.table()?;
         if table.is_moving() {
             self.help(table);

@@ -4,6 +4,7 @@ use core::hash::{BuildHasher, Hash, Hasher};
 use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::time::Duration;
+use std::hash::RandomState;
 use std::panic::catch_unwind;
 use std::sync::mpsc;
 
@@ -117,6 +118,41 @@ impl Drop for Panicking {
         self.drops.fetch_add(1, Ordering::Relaxed);
         assert!(self.number != 0, "a destructor that panics");
     }
+}
+
+/// In whatever chain the keys are: it would wait for itself in one of them.
+#[test]
+fn closure_that_changes_its_own_map_panics() {
+    type Map = RcuHashMap<u64, u64, RandomState>;
+    let (map, other) = (Map::new(), Map::new());
+    map.insert(1, 1, &read());
+    let guard = read();
+    let changes: [&dyn Fn(u64); 5] = [
+        &|key| _ = map.insert(key, 0, &guard),
+        &|key| _ = map.remove(&key, &guard),
+        &|key| _ = map.get_or_insert_with(key + 100, || 0, &guard),
+        &|key| _ = map.compute(key, |_| None, &guard),
+        &|_| map.retain(|_, _| false),
+    ];
+    for change in changes {
+        for key in 0..20 {
+            let nested = |_: Option<&u64>| {
+                change(key);
+                Some(0)
+            };
+            let result = catch_unwind(AssertUnwindSafe(|| map.compute(7, nested, &guard)));
+            let text = *result.unwrap_err().downcast::<&str>().unwrap();
+            assert!(text.contains("a closure changes the map that calls it"), "{text}");
+            assert!(map.len() == 1 && map.get(&7, &guard).is_none());
+        }
+    }
+    // Lookups may be used, and other maps; and later the map itself.
+    let nested = |_: Option<&u64>| {
+        other.insert(1, 2, &guard);
+        other.compute(3, |_| map.get(&1, &guard).copied(), &guard).copied()
+    };
+    assert_eq!(map.compute(7, nested, &guard), Some(&1));
+    assert_eq!((map.insert(7, 8, &guard), other.len()), (Some(&1), 2));
 }
 
 const VALUES: usize = 20;
