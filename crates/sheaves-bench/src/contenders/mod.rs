@@ -5,3 +5,4 @@ pub(crate) mod deferral;
 pub(crate) mod deferred_bytes;
 #[cfg(feature = "peers")]
 pub(crate) mod liburcu;
+pub(crate) mod maps;

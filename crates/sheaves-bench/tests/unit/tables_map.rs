@@ -1,8 +1,5 @@
 //! Tests of `src/tables/map/mod.rs`.
 
-#[path = "tables_map_contenders.rs"]
-mod contenders;
-
 use super::*;
 
 #[test]

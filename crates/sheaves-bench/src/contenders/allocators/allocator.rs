@@ -28,6 +28,16 @@ pub(crate) trait Allocator: Send + Sync + 'static {
         core::ptr::null_mut()
     }
 
+    /// C's `calloc` of one object; null where there is no such form.
+    fn calloc(&self, _size: usize) -> *mut u8 {
+        core::ptr::null_mut()
+    }
+
+    /// Asks how much memory is in use, as `mallinfo2` does; false where there is no call for that.
+    fn ask_statistics(&self) -> bool {
+        false
+    }
+
     /// Gives free memory back to the kernel; false where there is no call for that.
     fn trim(&self) -> bool {
         false

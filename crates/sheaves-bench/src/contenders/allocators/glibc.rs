@@ -1,6 +1,7 @@
 //! `glibc`: the C library's own malloc, and the proof that it is really that one.
 
 use core::ffi::CStr;
+use core::hint::black_box;
 
 use super::allocator::Allocator;
 use crate::harness::Failure;
@@ -24,6 +25,17 @@ impl Allocator for Glibc {
     unsafe fn realloc(&self, object: *mut u8, size: usize) -> *mut u8 {
         // SAFETY: the object came from malloc.
         unsafe { libc::realloc(object.cast(), size) }.cast()
+    }
+
+    fn calloc(&self, size: usize) -> *mut u8 {
+        // SAFETY: calloc may be called with any size.
+        unsafe { libc::calloc(1, size) }.cast()
+    }
+
+    fn ask_statistics(&self) -> bool {
+        // SAFETY: the function has no precondition.
+        black_box(unsafe { libc::mallinfo2() });
+        true
     }
 
     fn trim(&self) -> bool {

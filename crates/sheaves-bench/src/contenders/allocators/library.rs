@@ -1,6 +1,7 @@
 //! The three forms of Sheaves, and the set of caches for mixed sizes.
 
 use core::alloc::{GlobalAlloc, Layout};
+use core::hint::black_box;
 use core::ptr::NonNull;
 
 use sheaves::Sheaves;
@@ -84,6 +85,15 @@ impl Allocator for Malloc {
     unsafe fn realloc(&self, object: *mut u8, size: usize) -> *mut u8 {
         // SAFETY: the object came from `alloc`.
         unsafe { sheaves_heap::realloc(object, size) }
+    }
+
+    fn calloc(&self, size: usize) -> *mut u8 {
+        sheaves_heap::calloc(1, size)
+    }
+
+    fn ask_statistics(&self) -> bool {
+        black_box(sheaves_heap::report::totals());
+        true
     }
 
     fn trim(&self) -> bool {

@@ -1,15 +1,17 @@
 //! The macro that makes an allocator of a peer's C functions.
 
-/// A peer: how it allocates and frees, and, as far as it can, how it resizes, enters a thread and
-/// gives memory back.
+/// A peer: how it allocates and frees, and, as far as it can, how it resizes, allocates zeroed
+/// memory, enters a thread, gives memory back and tells what is in use.
 macro_rules! peer {
     (
         $(#[$doc:meta])* $peer:ident,
         |$size:ident| $alloc:expr,
         |$object:ident, $known:ident| $free:expr
         $(, |$old:ident, $new:ident| $realloc:expr)?
+        $(, zeroed |$zeroed:ident| $calloc:expr)?
         $(, enter $enter:expr)?
         $(, trim $trim:expr)?
+        $(, statistics $statistics:expr)?
     ) => {
         $(#[$doc])*
         #[derive(Debug, Default)]
@@ -39,6 +41,13 @@ macro_rules! peer {
             )?
 
             $(
+                fn calloc(&self, $zeroed: usize) -> *mut u8 {
+                    // SAFETY: as in `alloc`.
+                    unsafe { $calloc }.cast()
+                }
+            )?
+
+            $(
                 fn enter_thread(&self) {
                     // SAFETY: the peer was made ready when the contender was made.
                     unsafe { $enter };
@@ -49,6 +58,14 @@ macro_rules! peer {
                 fn trim(&self) -> bool {
                     // SAFETY: the call may be made at any time.
                     unsafe { $trim };
+                    true
+                }
+            )?
+
+            $(
+                fn ask_statistics(&self) -> bool {
+                    // SAFETY: the call may be made at any time.
+                    ::core::hint::black_box(unsafe { $statistics });
                     true
                 }
             )?

@@ -65,7 +65,17 @@ peer! {
     |size| libmimalloc_sys::mi_malloc(size),
     |object, _size| libmimalloc_sys::mi_free(object),
     |object, size| libmimalloc_sys::mi_realloc(object, size),
-    trim libmimalloc_sys::mi_collect(true)
+    zeroed |size| libmimalloc_sys::mi_calloc(1, size),
+    trim libmimalloc_sys::mi_collect(true),
+    statistics mimalloc_statistics()
+}
+
+/// Fills a buffer with the statistics as text: there is no call that returns numbers alone.
+unsafe fn mimalloc_statistics() -> bool {
+    let mut text = [0; 16 << 10];
+    // SAFETY: the buffer has that size, and the call may be made at any time.
+    let written = unsafe { libmimalloc_sys::mi_stats_get_json(text.len(), text.as_mut_ptr()) };
+    !written.is_null()
 }
 
 peer! {
@@ -80,7 +90,9 @@ peer! {
     |size| tikv_jemalloc_sys::malloc(size),
     |object, _size| tikv_jemalloc_sys::free(object),
     |object, size| tikv_jemalloc_sys::realloc(object, size),
-    trim purge_jemalloc()
+    zeroed |size| tikv_jemalloc_sys::calloc(1, size),
+    trim purge_jemalloc(),
+    statistics jemalloc_statistics()
 }
 
 /// Gives back what this thread caches, and then the free pages of all arenas.
@@ -91,6 +103,19 @@ unsafe fn purge_jemalloc() {
         // SAFETY: both commands take and return nothing.
         unsafe { tikv_jemalloc_sys::mallctl(name.as_ptr(), none, none.cast(), none, 0) };
     }
+}
+
+/// Brings the statistics up to date, and reads how many bytes are allocated.
+unsafe fn jemalloc_statistics() -> usize {
+    let (mut epoch, mut allocated) = (1_u64, 0_usize);
+    let none = core::ptr::null_mut();
+    let (name, value, bytes) = (c"epoch", &raw mut epoch, size_of::<u64>());
+    // SAFETY: the command takes 8 bytes.
+    unsafe { tikv_jemalloc_sys::mallctl(name.as_ptr(), none, none.cast(), value.cast(), bytes) };
+    let (name, value, mut bytes) = (c"stats.allocated", &raw mut allocated, size_of::<usize>());
+    // SAFETY: the command returns a `size_t`.
+    unsafe { tikv_jemalloc_sys::mallctl(name.as_ptr(), value.cast(), &raw mut bytes, none, 0) };
+    allocated
 }
 
 peer! {
@@ -104,7 +129,17 @@ peer! {
     Snmalloc,
     |size| snmalloc_sys::sn_malloc(size),
     |object, _size| snmalloc_sys::sn_free(object),
-    |object, size| snmalloc_sys::sn_realloc(object, size)
+    |object, size| snmalloc_sys::sn_realloc(object, size),
+    zeroed |size| snmalloc_sys::sn_calloc(1, size),
+    statistics snmalloc_statistics()
+}
+
+/// Bytes that come from the kernel: it counts nothing else.
+unsafe fn snmalloc_statistics() -> [usize; 2] {
+    let [mut current, mut peak] = [0; 2];
+    // SAFETY: both are written.
+    unsafe { snmalloc_sys::sn_rust_statistics(&raw mut current, &raw mut peak) };
+    [current, peak]
 }
 
 peer! {
@@ -120,7 +155,9 @@ peer! {
     |size| TCMallocInternalMalloc(size),
     |object, _size| TCMallocInternalFree(object),
     |object, size| TCMallocInternalRealloc(object, size),
-    trim MallocExtension_Internal_ReleaseMemoryToSystem(usize::MAX / 2)
+    zeroed |size| TCMallocInternalCalloc(1, size),
+    trim MallocExtension_Internal_ReleaseMemoryToSystem(usize::MAX / 2),
+    statistics TCMallocInternalMallInfo2()
 }
 
 peer! {
@@ -135,6 +172,8 @@ unsafe extern "C" {
     fn TCMallocInternalMalloc(size: usize) -> *mut c_void;
     fn TCMallocInternalFree(object: *mut c_void);
     fn TCMallocInternalRealloc(object: *mut c_void, size: usize) -> *mut c_void;
+    fn TCMallocInternalCalloc(count: usize, size: usize) -> *mut c_void;
+    fn TCMallocInternalMallInfo2() -> libc::mallinfo2;
     fn TCMallocInternalNew(size: usize) -> *mut c_void;
     fn TCMallocInternalDeleteSized(object: *mut c_void, size: usize);
     fn MallocExtension_Internal_GetPerCpuCachesActive() -> bool;
@@ -170,6 +209,7 @@ peer! {
     |size| rpmalloc_sys::rpmalloc(size),
     |object, _size| rpmalloc_sys::rpfree(object),
     |object, size| rpmalloc_sys::rprealloc(object, size),
+    zeroed |size| rpmalloc_sys::rpcalloc(1, size),
     enter rpmalloc_sys::rpmalloc_thread_initialize()
 }
 

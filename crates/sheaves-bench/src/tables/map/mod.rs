@@ -15,17 +15,15 @@
 //! and leave a section for each operation; `rcu-map-held` and `papaya-held` hold one guard for 64.
 //! The library's map allocates from its own heap, the others from glibc's.
 
-mod contenders;
-
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
+use crate::contenders::maps::{Dash, Map, Ours, Papaya, value_of};
 use crate::harness::{
     Case, Contender, Failure, Options, Random, Row, Sampler, Sizes, SpinBarrier, Table, Workers,
     per_operation, scale,
 };
-use contenders::{Dash, Map, Ours, Papaya, value_of};
 
 /// Operations of each thread in a sample.
 const OPERATIONS: usize = 64 * 1024;

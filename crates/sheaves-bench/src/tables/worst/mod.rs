@@ -1,10 +1,25 @@
-//! `worst`: the worst call, and whether it grows with the heap.
+//! `worst`: the longest call, and whether it grows with the heap.
 //!
-//! Rows are `worst-CALL/MIB-mib`: the longest call in a heap of that many MiB, and
-//! `worst-CALL-p9999/MIB-mib`: the call at the 99.99th percentile. CALL is `malloc`, `free` or
-//! `realloc`. Figures are CPU time of the thread, so that other load does not count, with the 0.3
-//! us that reading the clock takes. The heap has blocks of 500 to 2,000 bytes, and a course as in a
-//! program that works with much, then with little:
+//! Rows are `worst/CALL/MIB-mib`: the longest call in a heap of that many MiB, and
+//! `worst-p9999/...`, `-p99` and `-p50`: the percentiles. A percentile of fewer calls than it takes
+//! to know it is left out. Figures are CPU time of the thread, so that other load does not count,
+//! with the 0.3 us that reading the clock takes, except where a lock is what costs: there it is
+//! time on the wall.
+//!
+//! | CALL | what |
+//! |---|---|
+//! | `malloc`, `free`, `calloc`, `realloc`, `statistics` | a call of one thread |
+//! | `free_rcu` | the same course with each `free` deferred until readers are gone |
+//! | `malloc-beside-trim` | wall time of `malloc` while another thread is in `malloc_trim` |
+//! | `malloc-without-trim` | the same for as long after that |
+//! | `fork-beside-trim`, `fork-without-trim` | wall time of `fork`, likewise, and before that |
+//! | `map-insert`, `map-next`, `map-remove`, `map-clear` | a call of a map; ENTRIES, not MIB |
+//!
+//! `worst/share/MIB-mib` is the CPU time of the threads that are not the program's, beside one that
+//! replaces blocks of that heap all the time, in percent of a CPU.
+//!
+//! `statistics` is `mallinfo2` or what the allocator has instead. The heap has blocks of 500 to
+//! 2,000 bytes, and a course as in a program that works with much, then with little:
 //!
 //! | step | timed |
 //! |---|---|
@@ -12,39 +27,46 @@
 //! | half of the blocks are freed, in random order | `free` |
 //! | an eighth is allocated | `malloc` |
 //! | of the first blocks a sixteenth is left | `free` |
+//! | statistics are asked for, 100 times or for a second | `statistics` |
 //! | 300,000 blocks are replaced | `malloc`, `free` |
+//! | 100,000 blocks are replaced by zeroed ones | `calloc`, `free` |
 //! | 100,000 blocks get another size | `realloc` |
 //!
-//! Each contender has a process of its own for each heap. The blocks are not written to: heaps
-//! above half of the memory that is available are left out.
+//! Beside a trim, all of the heap has been in memory, and a sixteenth of the blocks is left. The
+//! map grows from nothing, is iterated over, half of its entries are removed, the others cleared.
+//!
+//! Each contender of a heap has a process of its own for each heap. Fork handlers of Sheaves run in
+//! all of them, which take a few microseconds. Blocks are not written to, except beside a trim:
+//! heaps above half of the memory that is available are left out.
 
-use core::hint::black_box;
+mod beside;
+mod deferring;
+mod heap;
+mod maps;
+mod share;
+mod times;
+
 use core::time::Duration;
 
-use hdrhistogram::Histogram;
-
-use crate::contenders::allocators::{self, Allocator, Workload};
+use crate::contenders::allocators;
 use crate::harness::{
-    Case, Effort, Failure, Judge, Judgement, Measure, Options, Random, Report, Sampler, Table,
-    available_bytes, out_of_memory,
+    Case, Contender, Effort, Judge, Judgement, Measure, Options, Report, Row, Table,
+    available_bytes,
 };
+use beside::{Beside, Measured};
+use heap::{Call, Course};
+use share::Share;
+use times::MEASURES;
 
 const HEAPS_MIB: [usize; 4] = [64, 1024, 4096, 16_384];
-const QUICK_HEAPS_MIB: [usize; 2] = [64, 512];
-const SIZE_MIN: usize = 500;
-const SIZE_MAX: usize = 2000;
+const QUICK_HEAPS_MIB: [usize; 2] = [64, 256];
+const ENTRIES: [usize; 3] = [10_000, 1_000_000, 10_000_000];
+const QUICK_ENTRIES: [usize; 2] = [10_000, 1_000_000];
 const REPLACED: usize = 300_000;
+const CLEARED: usize = 100_000;
 const RESIZED: usize = 100_000;
-
-/// What each sample lists, in this order.
-const MEASURES: [Measure; 6] = [
-    Measure("-malloc", "ns/op", "malloc, us", 1e3),
-    Measure("-malloc-p9999", "ns/op", "malloc p99.99", 1e3),
-    Measure("-free", "ns/op", "free, us", 1e3),
-    Measure("-free-p9999", "ns/op", "free p99.99", 1e3),
-    Measure("-realloc", "ns/op", "realloc, us", 1e3),
-    Measure("-realloc-p9999", "ns/op", "realloc p99.99", 1e3),
-];
+/// How long the share of other threads is measured.
+const SHARE_TIME: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(1)];
 
 /// The longest call, to that of the best peer.
 const WORST_MAX: f64 = 1.0;
@@ -52,6 +74,15 @@ const WORST_MAX: f64 = 1.0;
 /// factor the 99.99th percentile.
 const GROWTH_US_MAX: f64 = 100.0;
 const GROWTH_MAX: f64 = 1.5;
+/// The calls of which that is asked.
+const GROWING: [&str; 5] = ["malloc", "free", "calloc", "realloc", "free_rcu"];
+const STATISTICS_US_MAX: f64 = 1000.0;
+/// By how much the longest call beside a trim may exceed the longest one without.
+const BESIDE_US_MAX: [(&str, f64); 2] = [("malloc", 1000.0), ("fork", 2000.0)];
+const SHARE_PERCENT_MAX: f64 = 0.5;
+
+/// Peers without a call that gives memory back.
+const WITHOUT_TRIM: [&str; 2] = ["snmalloc", "rpmalloc"];
 
 const EFFORT: [Effort; 2] = [
     Effort { rounds_max: 3, ..Effort::LONG[0] },
@@ -59,198 +90,141 @@ const EFFORT: [Effort; 2] = [
 ];
 
 pub(crate) static TABLE: Table = Table {
-    ours: allocators::OURS,
+    ours: &["malloc", "rcu-map"],
     effort: EFFORT,
     finish,
     ..Table::new("worst", "the longest call, in heaps of 64 MiB to 16 GiB", cases)
 };
 
 fn cases(options: &Options) -> Vec<Case> {
-    let heaps: &[usize] = if options.quick { &QUICK_HEAPS_MIB } else { &HEAPS_MIB };
+    let (heaps, entries): (&[usize], &[usize]) = match options.quick {
+        true => (&QUICK_HEAPS_MIB, &QUICK_ENTRIES),
+        false => (&HEAPS_MIB, &ENTRIES),
+    };
     let most_mib = available_bytes().map_or(usize::MAX, |bytes| bytes >> 21);
-    heaps.iter().filter(|mib| **mib <= most_mib).map(|mib| case(*mib)).collect()
+    let time = SHARE_TIME[usize::from(options.quick)];
+    let of_heap = |mib: &usize| {
+        let mib = *mib;
+        [
+            calls(mib),
+            free_rcu(mib),
+            beside(mib, Measured::Malloc),
+            beside(mib, Measured::Fork),
+            share(mib, time),
+        ]
+    };
+    let of_heaps = heaps.iter().filter(|mib| **mib <= most_mib).flat_map(of_heap);
+    of_heaps.chain(entries.iter().map(|entries| maps::case(*entries))).collect()
 }
 
-fn case(mib: usize) -> Case {
-    let rest = format!("{mib}-mib");
-    let rows = Measure::rows(&MEASURES, ("worst", &rest), &format!("worst/{rest}"), compare);
-    let course = Course { bytes: mib << 20, replaced: REPLACED, resized: RESIZED };
-    let contenders = allocators::contenders_of_malloc(course).into_iter().map(|contender| {
+fn calls(mib: usize) -> Case {
+    let calls = &Call::ALL;
+    let rows = calls.iter().flat_map(|call| rows(call.name(), mib, allocators::UNSIZED));
+    let (replaced, cleared, resized) = (REPLACED, CLEARED, RESIZED);
+    let course = Course { bytes: mib << 20, replaced, cleared, resized, calls };
+    in_processes(rows.collect(), allocators::contenders_of_malloc(course))
+}
+
+fn free_rcu(mib: usize) -> Case {
+    let calls = &[Call::Free];
+    let course = Course { bytes: mib << 20, replaced: REPLACED, cleared: 0, resized: 0, calls };
+    in_processes(rows("free_rcu", mib, deferring::PEERS), deferring::contenders(course))
+}
+
+fn beside(mib: usize, measured: Measured) -> Case {
+    let [beside, without] = match measured {
+        Measured::Malloc => ["malloc-beside-trim", "malloc-without-trim"],
+        Measured::Fork => ["fork-beside-trim", "fork-without-trim"],
+    };
+    let rows = [beside, without].into_iter().flat_map(|call| rows(call, mib, allocators::UNSIZED));
+    let contenders = allocators::contenders_of_malloc(Beside { bytes: mib << 20, measured });
+    let contenders = contenders.into_iter().map(|contender| match contender.family {
+        family if WITHOUT_TRIM.contains(&family) => {
+            let reason = "it has no call that gives memory back";
+            Contender::left_out(family, reason.to_owned())
+        }
+        _ => contender,
+    });
+    in_processes(rows.collect(), contenders.collect())
+}
+
+fn share(mib: usize, time: Duration) -> Case {
+    const MEASURE: [Measure; 1] = [Measure("", "%", "% of a CPU", 1.0)];
+    let name = format!("share/{mib}-mib");
+    let rows = Measure::rows(&MEASURE, ("worst", &name), &format!("worst/{name}"), |row, _| {
+        row.limit("malloc", "1 %", row.median("malloc"), SHARE_PERCENT_MAX);
+    });
+    in_processes(rows, allocators::contenders_of_malloc(Share { bytes: mib << 20, time }))
+}
+
+fn rows(call: &'static str, mib: usize, peers: &'static [&'static str]) -> Vec<Row> {
+    let name = format!("{call}/{mib}-mib");
+    Measure::rows(&MEASURES, ("worst", &name), &format!("worst/{name}"), move |row, measure| {
+        compare(row, call, peers, measure);
+    })
+}
+
+/// Each contender in a process of its own.
+fn in_processes(rows: Vec<Row>, contenders: Vec<Contender>) -> Case {
+    let contenders = contenders.into_iter().map(|contender| {
         let name = contender.mode.map_or(contender.family, |mode| mode.name);
         contender.in_fresh_child(name)
     });
     Case::new(rows, contenders.collect())
 }
 
-fn compare(row: &mut Judge<'_>, measure: &str) {
-    let peers = allocators::UNSIZED;
+fn compare(row: &mut Judge<'_>, call: &str, peers: &[&str], measure: &str) {
     peers.iter().for_each(|peer| row.ratio("malloc", peer));
-    let Some(best) = row.best(peers) else { return };
-    let is_judged = !measure.ends_with("-p9999") && row.has_all_peers(peers);
-    row.hold("malloc", best, Some(WORST_MAX).filter(|_| is_judged));
+    if call == "statistics" && measure.is_empty() {
+        let figure = row.median("malloc").map(|nanoseconds| nanoseconds / 1e3);
+        row.limit("malloc", "1 us", figure, STATISTICS_US_MAX);
+    }
+    let is_judged = GROWING.contains(&call) && measure.is_empty();
+    let Some(best) = row.best(peers).filter(|_| matches!(measure, "" | "-p9999")) else { return };
+    let at_most = Some(WORST_MAX).filter(|_| is_judged && row.has_all_peers(peers));
+    row.hold("malloc", best, at_most);
 }
 
-/// Judges how calls grow from the smallest heap to the largest.
+/// Judges how calls grow from the smallest heap to the largest, and what a trim adds.
 fn finish(report: &mut Report) {
-    for Measure(suffix, ..) in MEASURES {
-        let part = format!("worst{suffix}/");
-        let of_heaps = report.rows.iter().filter(|row| {
-            row.contender == "malloc" && row.workload.starts_with(&part) && !row.is_mode
-        });
-        let medians: Vec<f64> = of_heaps.map(|row| row.summary.median).collect();
-        let [first, .., last] = medians[..] else { continue };
-        let workload = format!("worst{suffix}/growth");
-        let bar = if suffix.ends_with("-p9999") {
-            let growth = last / first;
-            Judgement::new(&workload, "malloc", "smallest heap", growth, Some(GROWTH_MAX))
-        } else {
-            let growth_us = (last - first) / 1e3;
-            Judgement::new(&workload, "malloc", "1 us", growth_us, Some(GROWTH_US_MAX))
-        };
-        report.bars.push(bar);
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Course {
-    bytes: usize,
-    replaced: usize,
-    resized: usize,
-}
-
-impl Workload for Course {
-    fn sampler<A: Allocator>(self, allocator: A) -> Result<Sampler, Failure> {
-        let mut seed = 0;
-        Ok(Box::new(move || {
-            seed += 1;
-            let mut heap = Heap::new(&allocator, self, seed);
-            heap.run(self);
-            let [malloc, free, realloc] = [&heap.malloc, &heap.free, &heap.realloc];
-            let figures = |times: &Histogram<u64>| {
-                [times.max() as f64, times.value_at_quantile(0.9999) as f64]
-            };
-            Ok([malloc, free, realloc].into_iter().flat_map(figures).collect())
-        }))
-    }
-}
-
-/// The live blocks, and how long calls took in ns.
-struct Heap<'a, A: Allocator> {
-    allocator: &'a A,
-    blocks: Vec<*mut u8>,
-    random: Random,
-    malloc: Histogram<u64>,
-    free: Histogram<u64>,
-    realloc: Histogram<u64>,
-}
-
-impl<'a, A: Allocator> Heap<'a, A> {
-    fn new(allocator: &'a A, course: Course, seed: u64) -> Heap<'a, A> {
-        allocator.enter_thread();
-        let count = course.bytes / SIZE_MIN.midpoint(SIZE_MAX);
-        let [malloc, free, realloc] =
-            core::array::from_fn(|_| Histogram::new(3).expect("three digits are supported"));
-        let random = Random::new(seed);
-        let mut heap =
-            Heap { allocator, blocks: Vec::with_capacity(count), random, malloc, free, realloc };
-        for _ in 0..count {
-            let block = heap.allocate();
-            heap.blocks.push(block);
+    for call in GROWING {
+        if let Some([first, last]) = ends(report, &format!("worst/{call}/")) {
+            let (name, growth_us) = (format!("worst/{call}/growth"), (last - first) / 1e3);
+            let bar = Judgement::new(&name, "malloc", "1 us", growth_us, Some(GROWTH_US_MAX));
+            report.bars.push(bar);
         }
-        heap
-    }
-
-    fn run(&mut self, course: Course) {
-        let count = self.blocks.len();
-        self.thin_to(count / 2);
-        for _ in 0..count / 8 {
-            let block = self.allocate_timed();
-            self.blocks.push(block);
-        }
-        self.thin_to(count / 16);
-        for _ in 0..course.replaced {
-            let block = self.allocate_timed();
-            let place = self.any();
-            let old = core::mem::replace(&mut self.blocks[place], block);
-            self.free_timed(old);
-        }
-        for _ in 0..course.resized {
-            let (place, size) = (self.any(), self.size());
-            let old = self.blocks[place];
-            let begin = cpu_time();
-            // SAFETY: live, and replaced by the result.
-            let block = unsafe { self.allocator.realloc(old, size) };
-            note(&mut self.realloc, begin);
-            self.blocks[place] = checked(block);
+        if let Some([first, last]) = ends(report, &format!("worst-p9999/{call}/")) {
+            let (name, growth) = (format!("worst-p9999/{call}/growth"), last / first);
+            let bar = Judgement::new(&name, "malloc", "smallest heap", growth, Some(GROWTH_MAX));
+            report.bars.push(bar);
         }
     }
-
-    /// Frees random blocks until this many are left.
-    fn thin_to(&mut self, count: usize) {
-        while self.blocks.len() > count {
-            let place = self.any();
-            let block = self.blocks.swap_remove(place);
-            self.free_timed(block);
-        }
-    }
-
-    /// The place of a random block.
-    fn any(&mut self) -> usize {
-        self.random.below(self.blocks.len() as u32) as usize
-    }
-
-    fn size(&mut self) -> usize {
-        SIZE_MIN + self.random.below((SIZE_MAX - SIZE_MIN + 1) as u32) as usize
-    }
-
-    fn allocate(&mut self) -> *mut u8 {
-        let size = self.size();
-        checked(self.allocator.alloc(black_box(size)))
-    }
-
-    fn allocate_timed(&mut self) -> *mut u8 {
-        let size = self.size();
-        let begin = cpu_time();
-        let block = self.allocator.alloc(black_box(size));
-        note(&mut self.malloc, begin);
-        checked(block)
-    }
-
-    fn free_timed(&mut self, block: *mut u8) {
-        let begin = cpu_time();
-        // SAFETY: live, and given up by the caller; the contenders find the size.
-        unsafe { self.allocator.free(block, 0) };
-        note(&mut self.free, begin);
-    }
-}
-
-impl<A: Allocator> Drop for Heap<'_, A> {
-    fn drop(&mut self) {
-        for block in &self.blocks {
-            // SAFETY: live, and given up here; the contenders find the size.
-            unsafe { self.allocator.free(*block, 0) };
+    for (call, at_most) in BESIDE_US_MAX {
+        for (workload, beside) in medians(report, &format!("worst/{call}-beside-trim/")) {
+            let without = workload.replace("-beside-", "-without-");
+            let Some(without) = report.row(&without, "malloc") else { continue };
+            let more_us = (beside - without.summary.median) / 1e3;
+            let name = format!("{workload}/more");
+            report.bars.push(Judgement::new(&name, "malloc", "1 us", more_us, Some(at_most)));
         }
     }
 }
 
-fn checked(block: *mut u8) -> *mut u8 {
-    if block.is_null() {
-        out_of_memory();
+/// The figures of `malloc` in the rows that begin so, from the smallest heap to the largest.
+fn medians(report: &Report, part: &str) -> Vec<(String, f64)> {
+    let rows = report
+        .rows
+        .iter()
+        .filter(|row| row.contender == "malloc" && row.workload.starts_with(part) && !row.is_mode);
+    rows.map(|row| (row.workload.clone(), row.summary.median)).collect()
+}
+
+/// The first of these and the last, if there are several.
+fn ends(report: &Report, part: &str) -> Option<[f64; 2]> {
+    match &medians(report, part)[..] {
+        [(_, first), .., (_, last)] => Some([*first, *last]),
+        _ => None,
     }
-    block
-}
-
-fn note(times: &mut Histogram<u64>, begin: Duration) {
-    let nanoseconds = cpu_time().saturating_sub(begin).as_nanos() as u64;
-    times.record(nanoseconds).expect("the histogram grows");
-}
-
-/// CPU time of the thread so far.
-fn cpu_time() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call fills in `time`.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Tests of `src/tables/map/contenders.rs`.
+//! Tests of `src/contenders/maps.rs`.
 
-use crate::tables::map::contenders::*;
+use super::*;
 
 fn check<M: Map>() {
     let map = M::with_capacity(0);
@@ -11,6 +11,11 @@ fn check<M: Map>() {
     assert!(map.remove(7, &guard) && !map.remove(7, &guard));
     assert_eq!((map.get(7, &guard), map.get(8, &guard)), (None, Some(value_of(8))));
     assert_eq!(map.len(), 999);
+    let mut count = 0;
+    map.each(&guard, || count += 1);
+    drop(guard);
+    map.clear();
+    assert_eq!((count, map.len()), (999, 0));
 }
 
 #[test]

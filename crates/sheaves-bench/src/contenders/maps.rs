@@ -1,4 +1,4 @@
-//! Contenders of the table `map`: concurrent hash maps from one number to another, all with the
+//! Contenders of `map` and `worst`: concurrent hash maps from one number to another, all with the
 //! same hasher.
 
 use foldhash::fast::FixedState;
@@ -29,16 +29,22 @@ pub(crate) trait Map: Send + Sync + 'static {
     fn remove(&self, key: u64, guard: &Self::Guard<'_>) -> bool;
 
     fn len(&self) -> usize;
+
+    /// Takes all entries out.
+    fn clear(&self);
+
+    /// Calls `at_entry` at each entry of an iteration.
+    fn each(&self, guard: &Self::Guard<'_>, at_entry: impl FnMut());
 }
 
 /// `rcu-map`: the library's.
-pub(super) type Ours = RcuHashMap<u64, u64, FixedState>;
-pub(super) type Papaya = papaya::HashMap<u64, u64, FixedState>;
+pub(crate) type Ours = RcuHashMap<u64, u64, FixedState>;
+pub(crate) type Papaya = papaya::HashMap<u64, u64, FixedState>;
 /// `dashmap`, which locks a shard of it for each operation.
-pub(super) type Dash = dashmap::DashMap<u64, u64, FixedState>;
+pub(crate) type Dash = dashmap::DashMap<u64, u64, FixedState>;
 
 macro_rules! guarded_map {
-    ($map:ty, $life:lifetime, $guard:ty, $enter:expr) => {
+    ($map:ty, $life:lifetime, $guard:ty, $enter:expr, $clear:expr) => {
         impl Map for $map {
             type Guard<$life> = $guard;
 
@@ -69,12 +75,20 @@ macro_rules! guarded_map {
             fn len(&self) -> usize {
                 self.len()
             }
+
+            fn clear(&self) {
+                $clear(self);
+            }
+
+            fn each(&self, guard: &Self::Guard<'_>, mut at_entry: impl FnMut()) {
+                self.iter(guard).for_each(|_| at_entry());
+            }
         }
     };
 }
 
-guarded_map!(Ours, 'a, rcu::Guard, |_| rcu::read());
-guarded_map!(Papaya, 'a, papaya::LocalGuard<'a>, Papaya::guard);
+guarded_map!(Ours, 'a, rcu::Guard, |_| rcu::read(), Ours::clear);
+guarded_map!(Papaya, 'a, papaya::LocalGuard<'a>, Papaya::guard, |map: &Papaya| map.pin().clear());
 
 impl Map for Dash {
     type Guard<'a> = ();
@@ -104,4 +118,16 @@ impl Map for Dash {
     fn len(&self) -> usize {
         self.len()
     }
+
+    fn clear(&self) {
+        self.clear();
+    }
+
+    fn each(&self, (): &(), mut at_entry: impl FnMut()) {
+        self.iter().for_each(|_| at_entry());
+    }
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/contenders_maps.rs"]
+mod tests;
