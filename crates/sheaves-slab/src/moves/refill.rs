@@ -8,7 +8,7 @@
 use core::ptr::NonNull;
 
 use sheaves_percpu::internal::Cursor;
-use sheaves_sys::lock::assert_none_held;
+use sheaves_sys::lock::{self, assert_none_held};
 use sheaves_sys::{probe, tsan};
 
 use crate::moves::home;
@@ -49,6 +49,8 @@ pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
                 out[place] = address + index * shape.stride + if is_new { NEW } else { 0 };
             });
             slabs.move_slab(granule, shape);
+            // What is taken is less each time.
+            lock::restart_steps();
         }
         drop(slabs);
         if place > 0 {

@@ -4,7 +4,7 @@
 use core::sync::atomic::Ordering;
 
 use sheaves_rcu::internal;
-use sheaves_sys::probe;
+use sheaves_sys::{lock, probe};
 
 use crate::moves::registry::REGISTRY;
 use crate::parts::slab_lists::SlabLists;
@@ -41,6 +41,7 @@ pub(crate) fn release_some(id: CacheId, slabs: &mut SlabLists, keep: u32) -> Lef
             return Left::Nothing;
         }
         let Some(granule) = slabs.releasable(shape) else { return Left::Readers };
+        lock::step();
         slabs.unlist(granule);
         slabs.counts.slabs -= 1;
         slabs.counts.slabs_released += 1;

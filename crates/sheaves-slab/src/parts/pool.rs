@@ -12,7 +12,7 @@ use core::ptr::with_exposed_provenance;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use sheaves_percpu::internal::{Cursor, Sheaf, current_slot};
-use sheaves_sys::lock::Lock;
+use sheaves_sys::lock::{self, Lock};
 use sheaves_sys::map::{self, Exactly};
 
 use crate::protocol::stack::{Links, Stack};
@@ -191,6 +191,7 @@ fn return_some(pool: &mut Pool) -> usize {
     let page_sheaves = (map::page_bytes() / Sheaf::BYTES).max(1);
     let mut bytes = 0;
     for sheaf in (0..BATCH).map_while(|_| pop_any()) {
+        lock::step();
         let number = number_of(sheaf) as usize;
         // Relaxed: under the pool lock.
         returned_word(number).fetch_or(1 << (number % 64), Ordering::Relaxed);

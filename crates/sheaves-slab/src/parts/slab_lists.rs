@@ -19,6 +19,7 @@ use core::sync::atomic::Ordering;
 
 use sheaves_percpu::internal::slots::slots_used;
 use sheaves_rcu::Cookie;
+use sheaves_sys::lock;
 
 use crate::parts::shape::Shape;
 use crate::space::granule::Granule;
@@ -85,8 +86,13 @@ impl SlabLists {
         }
     }
 
-    /// The slabs of a list. A slab may be moved once the iterator has returned it.
+    /// The slabs of a list, for a search. A slab may be moved once the iterator has returned it.
     fn on_list(&self, list: usize) -> impl Iterator<Item = (Granule, &'static Slab)> + use<> {
+        self.all_on_list(list).inspect(|_| lock::step())
+    }
+
+    /// The slabs of a list, for what is not bounded.
+    fn all_on_list(&self, list: usize) -> impl Iterator<Item = (Granule, &'static Slab)> + use<> {
         let mut next = self.heads[list];
         core::iter::from_fn(move || {
             let granule = Granule(next.checked_sub(1)?);
@@ -295,12 +301,12 @@ impl SlabLists {
 
     /// Every slab that has allocated objects, and is not watched for samples.
     pub(crate) fn with_allocated_objects(&self) -> impl Iterator<Item = (Granule, &'static Slab)> {
-        (0..WATCHED).filter(|list| *list != EMPTY).flat_map(|list| self.on_list(list))
+        (0..WATCHED).filter(|list| *list != EMPTY).flat_map(|list| self.all_on_list(list))
     }
 
     /// Sum of the free objects of all slabs. Looks at all of them.
     pub(crate) fn free_objects(&self) -> usize {
-        let slabs = (0..=WATCHED).flat_map(|list| self.on_list(list));
+        let slabs = (0..=WATCHED).flat_map(|list| self.all_on_list(list));
         // Relaxed: flushes may add meanwhile.
         slabs.map(|(_, slab)| slab.free.load(Ordering::Relaxed) as usize).sum()
     }

@@ -96,9 +96,9 @@ fn the_slab_that_has_been_empty_longest_goes_first() {
     assert!(slabs.counts.empty > 1);
     assert!(slabs.releasable(id.shape()).is_none());
     let cookie = |slab: &Slab| slab.cookie.load(Ordering::Relaxed);
-    let (oldest, last) = slabs.on_list(EMPTY).last().unwrap();
+    let (oldest, last) = slabs.all_on_list(EMPTY).last().unwrap();
     assert_eq!(slabs.oldest_empty, oldest.0 + 1);
-    assert!(slabs.on_list(EMPTY).all(|(_, slab)| cookie(slab) >= cookie(last)));
+    assert!(slabs.all_on_list(EMPTY).all(|(_, slab)| cookie(slab) >= cookie(last)));
     drop(slabs);
     drop(section);
     cache.destroy().unwrap();

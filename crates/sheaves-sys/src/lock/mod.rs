@@ -13,8 +13,10 @@ use core::sync::atomic::{Ordering, compiler_fence};
 use crate::{fork, futex, tls};
 
 pub mod bits;
+mod steps;
 pub(crate) mod word;
 
+pub use steps::{STEPS_MAX, restart_steps, step};
 pub use word::Word;
 
 /// A value guarded by a futex lock of 8 bytes. `const`-constructible, never allocates.
@@ -37,6 +39,7 @@ unsafe impl<T: Send> Send for Lock<T> {}
 #[must_use = "the lock is given back at once"]
 pub struct Held<'a, T> {
     lock: &'a Lock<T>,
+    outer: steps::Outer,
 }
 
 impl<T> Lock<T> {
@@ -53,7 +56,7 @@ impl<T> Lock<T> {
         if !self.word.try_acquire() && !self.word.is_forking() {
             self.word.acquire_slow(futex::wait);
         }
-        Held { lock: self }
+        Held { lock: self, outer: steps::begin() }
     }
 
     /// Takes the lock if it is free now; never waits and makes no system call.
@@ -64,7 +67,7 @@ impl<T> Lock<T> {
         let is_ours =
             self.word.try_acquire() || self.word.is_forking() || self.word.try_take_over();
         if is_ours {
-            return Some(Held { lock: self });
+            return Some(Held { lock: self, outer: steps::begin() });
         }
         count(-1);
         None
@@ -139,6 +142,7 @@ impl<T> DerefMut for Held<'_, T> {
 impl<T> Drop for Held<'_, T> {
     #[inline]
     fn drop(&mut self) {
+        steps::end(&self.outer);
         // A lock that a fork holds is released by the fork's handlers.
         if !self.lock.word.is_forking() {
             // SAFETY: this guard was made by `lock` in this thread and dies here.

@@ -1,0 +1,88 @@
+//! Steps under a lock, which builds with debug assertions count: a walk that grows with the heap
+//! ends a test there. Other builds have no code of this.
+//!
+//! A loop that may be long calls [`step`] each time. The steps of one hold are counted; those under
+//! a lock that is taken inside of it are steps of that one.
+
+#[cfg(debug_assertions)]
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+#[cfg(debug_assertions)]
+use crate::tls;
+
+/// The most steps at one hold: the highest number in the table of locks in ARCHITECTURE.md.
+pub const STEPS_MAX: usize = 256;
+
+/// The counts of threads: the thread pointer, and behind it the steps in [`COUNT_BITS`]. Written by
+/// the thread. Threads with the same place count less than they do: where one finds the pointer of
+/// another, it begins anew.
+#[cfg(debug_assertions)]
+static COUNTS: [AtomicUsize; 256] = [const { AtomicUsize::new(0) }; 256];
+#[cfg(debug_assertions)]
+const COUNT_BITS: u32 = 16;
+
+/// What was counted of the hold around another one.
+#[derive(Debug)]
+pub(super) struct Outer(#[cfg(debug_assertions)] usize);
+
+/// Begins to count the steps of a hold.
+#[inline]
+pub(super) fn begin() -> Outer {
+    Outer(
+        #[cfg(debug_assertions)]
+        // Relaxed: a thread goes on from what it has written itself, or begins anew.
+        here().swap(0, Ordering::Relaxed),
+    )
+}
+
+/// Goes on with the hold around this one.
+#[inline]
+pub(super) fn end(outer: &Outer) {
+    #[cfg(debug_assertions)]
+    // Relaxed: as in `begin`.
+    here().store(outer.0, Ordering::Relaxed);
+    #[cfg(not(debug_assertions))]
+    let Outer() = outer;
+}
+
+/// Counts a step of the calling thread, if it holds a lock. Ends the process at one too many.
+#[inline]
+#[track_caller]
+pub fn step() {
+    #[cfg(debug_assertions)]
+    count_step(core::panic::Location::caller());
+}
+
+/// Counts the steps of a hold anew: what the caller asked for is not done yet, and a part of it is,
+/// so that the request bounds how often this happens.
+#[inline]
+pub fn restart_steps() {
+    #[cfg(debug_assertions)]
+    // Relaxed: as in `begin`.
+    here().store(0, Ordering::Relaxed);
+}
+
+#[cfg(debug_assertions)]
+fn count_step(place: &core::panic::Location<'_>) {
+    if tls::locks() == 0 {
+        return;
+    }
+    // Relaxed: as in `begin`.
+    let (own, count) = (tls::thread_pointer() << COUNT_BITS, here().load(Ordering::Relaxed));
+    let steps = if count >> COUNT_BITS << COUNT_BITS == own { count - own + 1 } else { 1 };
+    if steps > STEPS_MAX {
+        crate::report::die(format_args!("{place}: more than {STEPS_MAX} steps under a lock"));
+    }
+    // Relaxed: as in `begin`.
+    here().store(own | steps, Ordering::Relaxed);
+}
+
+#[cfg(debug_assertions)]
+fn here() -> &'static AtomicUsize {
+    let mixed = (tls::thread_pointer() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    &COUNTS[(mixed >> 56) as usize]
+}
+
+#[cfg(test)]
+#[path = "../../tests/unit/steps.rs"]
+mod tests;
