@@ -5,7 +5,9 @@ use sheaves_rcu::Cookie;
 use sheaves_rcu::defer::Pending;
 use sheaves_sys::membarrier::Reach;
 
-use super::seal::{objects, reclaim, seal, start_and_take_ready, tell_all};
+use super::seal::{
+    objects, reclaim, reclaim_by, reclaim_some, seal, start_and_take_ready, tell_all,
+};
 use crate::moves::registry::{REGISTRY, if_existing};
 use crate::moves::release;
 use crate::parts::descriptor::{DEFERRING_WORDS, deferring};
@@ -69,10 +71,16 @@ fn seal_caches(ids: &[CacheId], words: &[Word]) -> bool {
     is_complete
 }
 
+/// [`reclaim`] of a cache that another thread may destroy. The registry's lock, for which forks
+/// wait, is held for a piece at a time.
+pub(crate) fn reclaim_if_existing(id: CacheId) -> bool {
+    reclaim_by(|| if_existing(id, reclaim_some).unwrap_or(0))
+}
+
 /// Reclaims what is ready of every cache, and releases the ready slabs of type-stable caches.
 pub(crate) fn reclaim_all() -> bool {
     (0..DEFERRING_WORDS).flat_map(deferring).fold(false, |mut any, id| {
-        any |= if_existing(id, reclaim) == Some(true);
+        any |= reclaim_if_existing(id);
         while if_existing(id, release::release_ready) == Some(true) {
             any = true;
         }

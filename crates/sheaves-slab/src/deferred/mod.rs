@@ -39,7 +39,9 @@ use crate::moves::tags;
 use crate::parts::{deferred_queue, pool};
 use crate::space::cache_id::CacheId;
 
-pub(crate) use all::{note_deferring, pending, reclaim_all, seal_all, wait_and_reclaim};
+pub(crate) use all::{
+    note_deferring, pending, reclaim_all, reclaim_if_existing, seal_all, wait_and_reclaim,
+};
 #[cfg(feature = "faults")]
 pub use emergency::FAULTS;
 pub use emergency::{Emergencies, emergencies};

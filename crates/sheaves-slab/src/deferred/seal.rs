@@ -3,7 +3,7 @@
 use sheaves_percpu::internal::Cursor;
 use sheaves_rcu::internal;
 use sheaves_rcu::internal::pressure::{self, Pressure};
-use sheaves_sys::probe;
+use sheaves_sys::{lock, probe};
 
 use crate::checked::incoming;
 use crate::moves::{slot, tags};
@@ -12,6 +12,8 @@ use crate::space::cache_id::CacheId;
 
 /// A thread that seals a sheaf of a long queue takes at most this many ready sheaves out of it.
 const RECLAIM: usize = 2;
+/// The registry's lock is held for this many sheaves that are reclaimed, then others may have it.
+const RECLAIMED_MAX: usize = 16;
 
 /// Seals a sheaf that the caller has taken out of a slot's word. True if the caller must call
 /// [`internal::wake_if_pressed`], without locks.
@@ -79,13 +81,36 @@ fn close_records(id: CacheId, cursor: Cursor) -> Cursor {
 
 /// Reclaims everything whose cookie has passed; true if there was something.
 pub(crate) fn reclaim(id: CacheId) -> bool {
+    reclaim_by(|| reclaim_some(id))
+}
+
+/// Calls `some`, which is [`reclaim_some`], until nothing is left; true if there was something.
+pub(super) fn reclaim_by(some: impl Fn() -> usize) -> bool {
     let mut any = false;
-    while let Some(cursor) = take_any_ready(id) {
-        incoming::reclaimed(id, cursor);
-        any = true;
+    loop {
+        let count = some();
+        any |= count != 0;
+        if count < RECLAIMED_MAX {
+            return any;
+        }
     }
-    tell_all(id);
-    any
+}
+
+/// Reclaims what is in sheaves whose cookies have passed, [`RECLAIMED_MAX`] of them at most.
+/// Returns how many there were.
+pub(super) fn reclaim_some(id: CacheId) -> usize {
+    let mut count = 0;
+    while count < RECLAIMED_MAX
+        && let Some(cursor) = take_any_ready(id)
+    {
+        lock::step();
+        incoming::reclaimed(id, cursor);
+        count += 1;
+    }
+    if count < RECLAIMED_MAX {
+        tell_all(id);
+    }
+    count
 }
 
 /// Reports everything that is sealed to `sheaves-rcu`, so that its sums are exact.

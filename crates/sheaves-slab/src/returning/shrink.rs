@@ -34,6 +34,7 @@ pub(crate) fn shrink(id: CacheId, reach: Reach) -> bool {
 /// [`shrink`] but for the pages. The registry's lock, for which forks wait, is held for a step at a
 /// time.
 fn release_unused(id: CacheId, reach: Reach) -> bool {
+    deferred::reclaim_if_existing(id);
     let is_complete = if_existing(id, |id| flush_slots(id, reach));
     tick::flush_depot(id);
     while if_existing(id, sort_step) == Some(true) {}
@@ -43,6 +44,7 @@ fn release_unused(id: CacheId, reach: Reach) -> bool {
 
 /// The same under the registry's lock, for a cache that is to go.
 fn empty(id: CacheId) -> bool {
+    deferred::reclaim(id);
     let is_complete = flush_slots(id, Reach::Interrupts);
     flush::flush_depot(id, usize::MAX);
     while sort_step(id) {}
@@ -51,7 +53,6 @@ fn empty(id: CacheId) -> bool {
 }
 
 fn flush_slots(id: CacheId, reach: Reach) -> bool {
-    deferred::reclaim(id);
     let is_complete = incoming::flush_slots(id, reach);
     if !id.shape().is_plain() {
         quarantine::flush_queue(id);
