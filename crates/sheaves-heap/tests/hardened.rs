@@ -4,19 +4,22 @@
 //! A second free that comes after the block is in use again cannot be told from a first one. So the
 //! other threads free at most [`BUDGET`] blocks between a first and a second free: fewer than what
 //! the quarantine of a size class holds.
+//!
+//! What a free has checked and cleared when it returns, the last tests see at once.
 
 use core::alloc::Layout;
 use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use core::time::Duration;
+use std::sync::{Barrier, Mutex, MutexGuard};
 use std::thread;
-use std::time::Instant;
 
 use sheaves_heap::{
     alloc_layout, check_freed, dealloc_layout, free, free_rcu_layout, malloc, realloc, slow, trim,
     usable_size,
 };
 use sheaves_rcu::defer;
+use sheaves_slab::internal::by_id::is_freed;
+use sheaves_slab::internal::chunk::footprint;
 use sheaves_slab::internal::{FINDINGS, checking};
 use sheaves_sys::topology::Affinity;
 
@@ -29,13 +32,10 @@ const DOUBLE_FREES: usize = 1_000_000;
 const THREADS: u64 = 4;
 /// Blocks that are freed twice in one batch.
 const BATCH: usize = 250;
-/// A quarantine has 256 KiB: 4096 blocks of 64 bytes. Half of what is allocated or freed are frees:
-/// fewer than the younger half of the quarantine, which is 2048.
+/// A quarantine has 256 KiB: 4096 blocks of 64 bytes. Half of what is allocated or freed are frees.
 const BUDGET: i64 = 2500;
 /// The most blocks that a thread has.
 const HAND_MAX: usize = 300;
-/// Far more than it takes to find an error.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// The sizes of one class.
 const SIZES: [usize; 3] = [33, 40, 48];
 
@@ -113,8 +113,8 @@ fn free_twice(random: &mut Random, mark: u64) {
     }
 }
 
-/// A first free that waits in the sheaf of a slot that is not used any more, while the second one
-/// goes through the quarantine.
+/// A first free that waits in the sheaf of a slot that is not used any more, and a second one on
+/// another CPU.
 fn frees_on_two_cpus_meet() {
     let block = malloc(40).expose_provenance();
     let free_on = move |cpu| {
@@ -124,23 +124,65 @@ fn frees_on_two_cpus_meet() {
         unsafe { free(with_exposed_provenance_mut(block)) };
     };
     thread::spawn(move || free_on(0)).join().unwrap();
-    let many = move || {
-        free_on(1);
-        let begin = Instant::now();
-        while begin.elapsed() < PATIENCE {
-            let other = malloc(40);
-            // Outside of tests the process would have ended by now.
-            if findings() != 0 {
-                return;
-            }
-            assert_ne!(other.addr(), block, "allocated before the first free was checked");
-            // SAFETY: from this heap.
-            unsafe { free(other) };
-        }
-        panic!("not found");
-    };
-    thread::spawn(many).join().unwrap();
+    assert_eq!(findings(), 0);
+    thread::spawn(move || free_on(1)).join().unwrap();
+    assert_eq!(findings(), 1);
     FINDINGS.store(1, Ordering::Relaxed);
+}
+
+/// Two threads free the same blocks at the same time: of each pair of frees one is the first.
+fn frees_at_the_same_time_meet() {
+    const ROUNDS: usize = 200;
+    let blocks: Vec<_> = (0..ROUNDS * BATCH).map(|_| malloc(40).expose_provenance()).collect();
+    let (blocks, start) = (&blocks, &Barrier::new(2));
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(move || {
+                for batch in blocks.chunks(BATCH) {
+                    start.wait();
+                    for block in batch {
+                        // SAFETY: from this heap, for one thread; bad input on purpose for one.
+                        unsafe { free(with_exposed_provenance_mut(*block)) };
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(findings(), ROUNDS * BATCH);
+    FINDINGS.store(1, Ordering::Relaxed);
+}
+
+/// A block is cleared, known as free, and found when it is freed again, before anything else is
+/// allocated or freed; and one thread is enough.
+fn frees_are_complete_when_they_return() {
+    for (index, size) in [1, 24, 64, 200, 1000, 5000, 30_000, 200_000].into_iter().enumerate() {
+        let block = malloc(size);
+        // SAFETY: from this heap.
+        let usable = unsafe { usable_size(block) };
+        // SAFETY: the block has that size.
+        unsafe { block.write_bytes(0xa5, usable) };
+        // SAFETY: from this heap.
+        unsafe { free(block) };
+        // SAFETY: such blocks stay mapped; that they are read is what is tested.
+        let is_clear = (0..usable).all(|place| unsafe { block.add(place).read_volatile() } == 0);
+        assert!(is_clear, "{size}");
+        assert!(is_freed(block.addr()), "{size}");
+        // SAFETY: bad input on purpose.
+        unsafe { free(block) };
+        assert_eq!(findings(), index + 1, "{size}");
+    }
+    FINDINGS.store(1, Ordering::Relaxed);
+}
+
+/// One block that is in use at a time takes no more memory than the quarantine of its class has.
+fn pairs_take_no_more_than_a_quarantine() {
+    let before_bytes = footprint().used_bytes;
+    for _ in 0..1_000_000 {
+        // SAFETY: from this heap.
+        unsafe { free(malloc(64)) };
+    }
+    let grown_bytes = footprint().used_bytes.saturating_sub(before_bytes);
+    assert!(grown_bytes <= 1 << 20, "{grown_bytes}");
 }
 
 /// The fast path and the slow one take blocks of the same class: a `delete` checks its size by it.
@@ -222,28 +264,34 @@ fn large_blocks_grow() {
     unsafe { free(block) };
 }
 
-/// Makes this process a hardened one.
-fn harden() {
+/// Makes this process a hardened one; one test at a time.
+fn harden() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let alone = ALONE.lock().unwrap();
     sheaves_sys::options::HARDEN.set(1);
     // SAFETY: from this heap.
     unsafe { free(malloc(1)) };
     assert!(checking::is_hardened());
+    alone
 }
 
 #[test]
 fn both_paths_and_layouts() {
-    harden();
+    let _alone = harden();
     both_paths_serve_a_size_alike();
     layouts_are_freed_by_their_owners();
     large_blocks_grow();
+    pairs_take_no_more_than_a_quarantine();
     check_freed();
 }
 
 #[test]
 fn a_million_double_frees_are_found() {
-    harden();
+    let _alone = harden();
     FINDINGS.store(1, Ordering::Relaxed);
+    frees_are_complete_when_they_return();
     frees_on_two_cpus_meet();
+    frees_at_the_same_time_meet();
     let (budget, is_over) = (&AtomicI64::new(0), &AtomicBool::new(false));
     thread::scope(|scope| {
         for number in 1..=THREADS {

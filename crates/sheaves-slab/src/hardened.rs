@@ -1,8 +1,9 @@
 //! The slow paths of hardened caches. They try less than those of other caches: what is freed goes
 //! into quarantine, and what is allocated comes from there or from slabs, in random order.
 //!
-//! Size classes have two sheaves in each slot, which never change places: one onto which `free`
-//! pushes, and one from which `malloc` pops. Named caches have the second one only.
+//! Size classes have two sheaves in each slot, which never change places: one of what was freed and
+//! is sealed, and one from which `malloc` pops. Named caches have the second one only. Each free
+//! takes the slow path, which seals the object.
 
 use core::sync::atomic::Ordering;
 
@@ -38,7 +39,7 @@ pub(crate) fn alloc(id: CacheId, request: &AllocRequest) -> usize {
             return object;
         }
         if let Some(ready) = deferred::take_ready(id) {
-            quarantine::admit_sheaf(id, ready);
+            quarantine::seal_sheaf(id, ready);
             quarantine::flush_surplus(id);
         }
         let ready = quarantine::take_ready(id).or_else(|| refill::refilled_sheaf(id));
@@ -72,19 +73,33 @@ fn take_one(id: CacheId, request: &AllocRequest) -> usize {
     sample_if_tagged(id, Entry::from_bits(one[0]), request)
 }
 
-/// Frees an object.
+/// Frees an object. That of a size class is in a slab of it.
 pub(crate) fn free(id: CacheId, object: usize) {
     // Ends its record, if it has one; entries of hardened caches get no tags here.
     tags::freed(id, object);
-    {
-        // The object is in a slot or held when the section ends, see `quarantine`.
-        let _section = sheaves_rcu::read();
-        free_in_section(id, object);
+    if !quarantine::seal(id, id.shape(), object) {
+        return;
+    }
+    let [freed, _] = id.hardened_words();
+    let is_class = usize::from(id.number()) <= CLASSES_MAX;
+    // SAFETY: the object is sealed: it is the caller's, and only pushed here.
+    if !is_class || !unsafe { push_slow(freed, object) } {
+        free_sealed(id, object);
+    }
+}
+
+/// [`free`] where the current slot has no room for the object, which is sealed.
+#[cold]
+fn free_sealed(id: CacheId, object: usize) {
+    if !push_sealed(id, object) {
+        quarantine::add(id, object);
     }
     quarantine::flush_surplus(id);
 }
 
-fn free_in_section(id: CacheId, object: usize) {
+/// Pushes a sealed object to the current slot, whose full sheaf goes to the queue. False if it was
+/// not pushed.
+fn push_sealed(id: CacheId, object: usize) -> bool {
     let [freed, _] = id.hardened_words();
     let is_class = usize::from(id.number()) <= CLASSES_MAX;
     id.descriptor().depot.note_exchange(id.shape());
@@ -92,9 +107,9 @@ fn free_in_section(id: CacheId, object: usize) {
         if !attach() {
             break;
         }
-        // SAFETY: the caller of `free` owns the object; what is pushed is not used again.
+        // SAFETY: as in `free`.
         if unsafe { push_slow(freed, object) } {
-            return;
+            return true;
         }
         let Some(full) = take_sheaf(freed, Cursor::is_full) else {
             let Some(empty) = id.descriptor().depot.empty_sheaf() else { break };
@@ -103,9 +118,9 @@ fn free_in_section(id: CacheId, object: usize) {
             }
             continue;
         };
-        quarantine::admit_sheaf(id, full);
+        quarantine::append(id, full);
     }
-    quarantine::add(id, object);
+    false
 }
 
 /// Stores a sheaf that the caller owns in a word of the current slot, if `replaceable` accepts what
@@ -121,22 +136,10 @@ fn replace(word: Word, cursor: Cursor, replaceable: impl Fn(Cursor) -> bool) -> 
     None
 }
 
-/// Aborts the process unless the address starts an object that is allocated, as far as the
-/// quarantine and the current slot know.
+/// Aborts the process unless the address starts an object that is allocated.
 pub fn check_allocated(id: CacheId, object: usize) {
     let (slab, index) = flush::slab_and_index(id, object);
-    let [freed, _] = id.hardened_words();
-    // See `quarantine`: a sheaf is taken and put back, or sealed.
-    let _section = sheaves_rcu::read();
-    let mut is_freed = slab.is_held(index);
-    if let Some(cursor) = take_sheaf(freed, |cursor| !cursor.is_empty()) {
-        // SAFETY: the sheaf is ours, and this is the only reference to its entries.
-        is_freed |= unsafe { cursor.objects() }.contains(&object);
-        if let Some(cursor) = replace(freed, cursor, |current| !current.is_sheaf()) {
-            quarantine::admit_sheaf(id, cursor);
-        }
-    }
-    if is_freed {
+    if quarantine::is_free(id.shape(), slab, index, object) {
         let (name, size) = (id.shape().name(), id.shape().size);
         object_bytes::found(format_args!(
             "use of {object:#x}, an object of cache {name} (size {size}), after it was freed"
@@ -153,10 +156,11 @@ pub fn is_freed(address: usize) -> bool {
     let (slab, index) = (slab::header(first), (address - first.address()) / shape.stride);
     // Relaxed: a slab that has an allocated object does not change its cache.
     let is_of_cache = slab.cache.load(Ordering::Relaxed) == id.in_header();
-    is_of_cache && index < shape.slab_objects && slab.is_held(index)
+    let object = first.address() + index * shape.stride;
+    is_of_cache && index < shape.slab_objects && quarantine::is_free(shape, slab, index, object)
 }
 
-/// Seals what the slots have, and checks everything in quarantine. When the process ends.
+/// Takes what the slots have, and checks everything in quarantine. When the process ends.
 pub fn check_freed() {
     let check = |id: CacheId| {
         if !id.shape().is_plain() {

@@ -6,7 +6,6 @@ use sheaves_sys::membarrier::Reach;
 
 use sheaves_sys::fault;
 
-use crate::checked::quarantine;
 use crate::deferred;
 use crate::moves::release;
 use crate::returning::{shrink, surplus, tick};
@@ -49,7 +48,6 @@ impl LayerAbove for Slab {
     fn sweep(&self) {
         fault::put_handler_first();
         surplus::sweep();
-        quarantine::sweep();
     }
 
     fn trim(&self, reach: Reach) {

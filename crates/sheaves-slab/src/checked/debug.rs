@@ -56,7 +56,7 @@ pub(crate) fn end_deferral(id: CacheId, objects: &[usize]) {
 /// aborts the process for anything else.
 fn slab_and_deferred_place(id: CacheId, object: usize) -> (&'static Slab, usize) {
     let (slab, index) = flush::slab_and_index(id, object);
-    if slab.is_held(index) {
+    if quarantine::is_free(id.shape(), slab, index, object) {
         flush::die_of_double_free(id, object);
     }
     (slab, index + DEBUG_OBJECTS_MAX)

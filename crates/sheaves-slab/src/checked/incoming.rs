@@ -13,19 +13,16 @@ use crate::space::checking::Checking;
 /// others has objects.
 pub(crate) fn flush_slots(id: CacheId, reach: Reach) -> bool {
     let words = id.words();
-    // See `quarantine`.
-    let _section = sheaves_rcu::read();
     let (taken, is_complete) = slots::take(&words, reach, slots::ALL);
     taken.for_each(|(index, cursor)| drained(id, words[index], cursor));
     is_complete
 }
 
-/// Flushes a sheaf that a drain has taken out of one of [`CacheId::words`], in the caller's read
-/// section.
+/// Flushes a sheaf that a drain has taken out of one of [`CacheId::words`].
 pub(crate) fn drained(id: CacheId, word: Word, cursor: Cursor) {
     match id.shape().checking {
         Checking::Plain => flush::flush_sheaf(id, slot::untag(id, cursor)),
-        _ if word == id.hardened_words()[0] => quarantine::admit_sheaf(id, cursor),
+        _ if word == id.hardened_words()[0] => quarantine::append(id, cursor),
         _ => quarantine::put_back(id, cursor),
     }
 }
@@ -38,7 +35,7 @@ pub(crate) fn reclaimed(id: CacheId, cursor: Cursor) {
         // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
         Checking::Debug => debug::end_deferral(id, unsafe { cursor.objects() }),
     }
-    quarantine::admit_sheaf(id, cursor);
+    quarantine::seal_sheaf(id, cursor);
     quarantine::flush_surplus(id);
 }
 

@@ -89,7 +89,7 @@ pub(crate) fn slab_of(id: CacheId, shape: &Shape, object: usize) -> Granule {
     match first {
         // Relaxed: the object's owner sees the header that the slab got when it was created.
         Some(first) if slab::header(first).cache.load(Ordering::Relaxed) == id.in_header() => first,
-        Some(first) if shape.is_alone() && first.entry() == id.entry(!shape.is_plain()) => {
+        Some(first) if shape.is_alone() && first.entry() == id.entry() => {
             die_of_wrong_free(id, object, INSIDE)
         }
         _ => die_of_wrong_free(id, object, "of"),

@@ -149,7 +149,7 @@ fn make_slab(shape: &Shape) -> Option<Run> {
 fn add_slab(id: CacheId, shape: &Shape, slabs: &mut SlabLists, made: &Run) {
     let first = made.first;
     slab::header(first).init(id.in_header(), shape.slab_objects, shape.is_plain(), made.reads_zero);
-    first.set_entry(shape.granules, id.entry(!shape.is_plain()));
+    first.set_entry(shape.granules, id.entry());
     slabs.counts.slabs += 1;
     slabs.counts.slabs_made += 1;
     slabs.list(first, shape);

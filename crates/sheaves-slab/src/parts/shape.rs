@@ -175,6 +175,11 @@ impl Shape {
         !self.is_plain() && !self.unreadable && self.stride - self.size >= CANARY_BYTES
     }
 
+    /// True where the canary tells whether an object is free, see `records::object_bytes`.
+    pub(crate) fn has_state(&self) -> bool {
+        self.has_canary() && !self.is_hidden()
+    }
+
     /// True where the contents of free objects are the allocator's to clear and to check.
     pub(crate) fn may_clear(&self) -> bool {
         self.constructor.is_none() && !self.typesafe && !self.unreadable

@@ -10,7 +10,13 @@
 //! | in a new slab | zero | zero |
 //! | ready to be allocated | zero | [`canary`] |
 //! | allocated | the user's | [`canary`], or something was written past an end |
-//! | in quarantine, or free in a slab | zero, or something wrote to a free object | [`canary`] |
+//! | in quarantine | zero, or something wrote to a free object | its inverse |
+//! | free in a slab | the same | its inverse, or zero: its page was discarded |
+//!
+//! So the canary is the state of the object: a free expects [`canary`], and inverts it. Where it is
+//! inverted already, that is a second free. Objects without a canary, and those that are
+//! inaccessible while they are free, have their state in the header of their slab
+//! (`Slab::hold`).
 //!
 //! So the fast path of `malloc` has nothing to do: the canary is there when a sheaf is filled.
 //! Freed objects of debug caches hold [`POISON`] in place of zeros. The bytes of caches with a
@@ -21,7 +27,7 @@
 use core::ptr::with_exposed_provenance_mut;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use sheaves_sys::{map, report};
+use sheaves_sys::{map, report, tls};
 
 use crate::parts::shape::{CANARY_BYTES, Shape};
 use crate::records::secret::canary;
@@ -69,10 +75,8 @@ pub(crate) fn prepare(shape: &Shape, object: usize, is_new: bool) {
         check_free(shape, object);
     }
     if shape.has_canary() {
-        // SAFETY: the canary is inside the object, which is the caller's.
-        let place = unsafe { AtomicUsize::from_ptr(canary_of(shape, object)) };
-        // Relaxed: the object behind it may be freed at the same time, see `check_canaries`.
-        place.store(canary(object), Ordering::Relaxed);
+        // Relaxed: the object behind it may be freed at the same time, see `check_neighbour`.
+        canary_of(shape, object).store(canary(object), Ordering::Relaxed);
     }
 }
 
@@ -90,12 +94,17 @@ pub(crate) fn check_free(shape: &Shape, object: usize) {
         }
     }
     if shape.has_canary() {
-        // SAFETY: the canary is inside the object, which is the caller's.
-        let found = unsafe { canary_of(shape, object).read() };
-        if found != 0 && found != canary(object) {
+        // Relaxed: the caller owns the object.
+        let found = canary_of(shape, object).load(Ordering::Relaxed);
+        if found != 0 && found != free_canary(shape, object) {
             report_write(shape, object, shape.stride - CANARY_BYTES);
         }
     }
+}
+
+/// The canary of an object that is free.
+fn free_canary(shape: &Shape, object: usize) -> usize {
+    if shape.has_state() { !canary(object) } else { canary(object) }
 }
 
 #[cold]
@@ -108,35 +117,87 @@ fn report_write(shape: &Shape, object: usize, place: usize) {
     ));
 }
 
-/// Checks the canary of an object that is freed, and that of its neighbour before it.
-pub(crate) fn check_canaries(shape: &Shape, object: usize, has_neighbour: bool) {
-    if !shape.has_canary() {
-        return;
+/// What [`mark_free`] finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// It was in use, and is free now.
+    InUse,
+    /// It was free already.
+    Free,
+    /// Something else than its canary.
+    Damage,
+}
+
+/// Inverts the canary of an object that is in use: from then on it is free, and the caller's. Of
+/// two threads that free it at once one does.
+#[inline]
+pub(crate) fn mark_free(shape: &Shape, object: usize) -> Found {
+    let (place, in_use) = (canary_of(shape, object), canary(object));
+    // Relaxed, all: the thread that has inverted it owns the object, which it got by an ordered
+    // path, and gives it away by another one.
+    let mut found = place.load(Ordering::Relaxed);
+    if found == in_use {
+        if tls::is_single_threaded() {
+            place.store(!in_use, Ordering::Relaxed);
+            return Found::InUse;
+        }
+        let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
+        match place.compare_exchange(in_use, !in_use, success, failure) {
+            Ok(_) => return Found::InUse,
+            Err(other) => found = other,
+        }
     }
-    let load = |object| {
-        // SAFETY: the canary is in a slab of the cache, and its last word is only a canary.
-        let canary = unsafe { AtomicUsize::from_ptr(canary_of(shape, object)) };
-        // Relaxed: it changes from 0 to the canary, and back when its page is discarded.
-        canary.load(Ordering::Relaxed)
-    };
-    if load(object) != canary(object) {
-        found(format_args!(
-            "object {object:#x} of cache {} (size {}): something was written past its end",
-            shape.name(),
-            shape.size
-        ));
-        // SAFETY: the canary is inside the object, which is the caller's.
-        unsafe { canary_of(shape, object).write(canary(object)) };
+    if found == !in_use { Found::Free } else { Found::Damage }
+}
+
+/// True if the canary of an object says that it is free.
+pub(crate) fn is_marked_free(shape: &Shape, object: usize) -> bool {
+    // Relaxed: a snapshot, of an object that its owner changed last.
+    canary_of(shape, object).load(Ordering::Relaxed) == !canary(object)
+}
+
+/// Makes good what [`mark_free`] has found damaged, after a report.
+pub(crate) fn mend(shape: &Shape, object: usize) {
+    // Relaxed: the object is the caller's.
+    canary_of(shape, object).store(free_canary(shape, object), Ordering::Relaxed);
+}
+
+/// Checks the canary of an object that is freed and has its state elsewhere.
+pub(crate) fn check_canary(shape: &Shape, object: usize) {
+    // Relaxed: the object is the caller's.
+    if shape.has_canary() && canary_of(shape, object).load(Ordering::Relaxed) != canary(object) {
+        report_overflow(shape, object);
+        mend(shape, object);
     }
+}
+
+#[cold]
+pub(crate) fn report_overflow(shape: &Shape, object: usize) {
+    let (name, size) = (shape.name(), shape.size);
+    found(format_args!(
+        "object {object:#x} of cache {name} (size {size}): something was written past its end"
+    ));
+}
+
+/// Checks the canary of the object before one that is freed, in the same slab, whatever its state.
+#[inline]
+pub(crate) fn check_neighbour(shape: &Shape, object: usize) {
     let neighbour = object - shape.stride;
-    if has_neighbour && ![0, canary(neighbour)].contains(&load(neighbour)) {
-        found(format_args!(
-            "object {object:#x} of cache {} (size {}): something was written before its start, \
-             or past the end of {neighbour:#x}",
-            shape.name(),
-            shape.size
-        ));
+    // Relaxed: it changes between these values, and to 0 when its page is discarded.
+    let found = canary_of(shape, neighbour).load(Ordering::Relaxed);
+    let expected = canary(neighbour);
+    if found != expected && found != !expected && found != 0 {
+        report_underflow(shape, object, neighbour);
     }
+}
+
+#[cold]
+fn report_underflow(shape: &Shape, object: usize, neighbour: usize) {
+    let (name, size) = (shape.name(), shape.size);
+    found(format_args!(
+        "object {object:#x} of cache {name} (size {size}): something was written before its \
+         start, or past the end of {neighbour:#x}"
+    ));
 }
 
 /// Clears an object that is freed, or makes it inaccessible.
@@ -200,8 +261,13 @@ fn cleared_bytes(shape: &Shape) -> usize {
     shape.stride - if shape.has_canary() { CANARY_BYTES } else { 0 }
 }
 
-fn canary_of(shape: &Shape, object: usize) -> *mut usize {
-    with_exposed_provenance_mut(object + shape.stride - CANARY_BYTES)
+/// The place of an object's canary, in a slab of a cache whose objects have one.
+#[inline]
+fn canary_of(shape: &Shape, object: usize) -> &'static AtomicUsize {
+    let place = with_exposed_provenance_mut(object + shape.stride - CANARY_BYTES);
+    // SAFETY: callers pass objects of slabs of the shape's cache, which stay mapped, and the last
+    // word of each is only a canary: all access to it is atomic.
+    unsafe { AtomicUsize::from_ptr(place) }
 }
 
 /// # Safety

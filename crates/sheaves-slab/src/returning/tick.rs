@@ -42,7 +42,7 @@ pub(crate) fn tick(reach: Reach) -> bool {
     let mut sheaves = if reach == Reach::Interrupts { usize::MAX } else { SHEAVES };
     for id in registry::all_ids() {
         tick_depot(id, &mut sheaves);
-        left_bytes += if_existing(id, |id| quarantine::tick(id, reach)).unwrap_or(0);
+        left_bytes += if_existing(id, quarantine::tick).unwrap_or(0);
         left_bytes += tick_slabs(id, reach).unwrap_or(0);
     }
     release::arm_reclaimer_if_pending();
@@ -143,8 +143,6 @@ fn flush_where(
     reach: Reach,
     is_wanted: &dyn Fn(usize, usize, Cursor) -> bool,
 ) {
-    // See `quarantine`.
-    let _section = sheaves_rcu::read();
     let (taken, _is_complete) = slots::take(words, reach, is_wanted);
     for (index, cursor) in taken {
         incoming::drained(ids[index / 2], words[index], cursor);

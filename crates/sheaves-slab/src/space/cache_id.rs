@@ -52,15 +52,11 @@ impl CacheId {
         (self.0 as usize / 64, 1 << (self.0 % 64))
     }
 
-    /// The entry of the owner map for this cache's granules. `is_hardened` is that of the process.
+    /// The entry of the owner map for this cache's granules.
     #[inline]
     #[must_use]
-    pub(crate) const fn entry(self, is_hardened: bool) -> u16 {
-        match (self.0 <= CLASSES_MAX as u16, is_hardened) {
-            (true, false) => self.main().offset() as u16,
-            (true, true) => self.spare().offset() as u16,
-            (false, _) => NAMED,
-        }
+    pub(crate) const fn entry(self) -> u16 {
+        if self.0 <= CLASSES_MAX as u16 { self.main().offset() as u16 } else { NAMED }
     }
 
     /// The cache with this word for its main sheaf.
@@ -112,12 +108,12 @@ impl CacheId {
         Word::new(2 * (self.0 as usize % CACHES_MAX) + 1)
     }
 
-    /// The words of a hardened cache: that onto which objects are freed, and that from which they
-    /// are allocated.
+    /// The words of a hardened cache that have sheaves: that of what was freed and is sealed, and
+    /// that from which objects are allocated.
     ///
-    /// Its main word is always vacant, so whatever uses it takes the slow path: named caches, and
-    /// calls with a layout. `free` of a size class finds the spare word in the owner map, and
-    /// `malloc` a word of its own in the heap's table of sizes.
+    /// The main word of a size class is always vacant, so each free takes the slow path, and so do
+    /// calls with a layout. `malloc` finds a word of its own in the heap's table of sizes. A named
+    /// cache has no sheaf in the first word, and each of its calls takes the slow path.
     pub(crate) const fn hardened_words(self) -> [Word; 2] {
         if self.0 as usize <= CLASSES_MAX {
             [self.spare(), self.stock()]
@@ -160,12 +156,9 @@ const _: () = {
     // A header has 0 for none, see `CacheId::in_header`.
     assert!(CACHES_MAX <= u16::MAX as usize);
     let last = CacheId::of_class(CLASSES_MAX - 1);
-    let entry = last.entry(false) as usize;
+    let entry = last.entry() as usize;
     assert!(CacheId::deferred_of_entry(entry).offset() == last.deferred().offset());
     assert!(entry < NAMED as usize && entry == last.main().offset());
-    let entry = last.entry(true) as usize;
-    assert!(CacheId::deferred_of_entry(entry).offset() == last.deferred().offset());
-    assert!(entry < NAMED as usize && CacheId::of_main(Word::at_offset(entry)).0 == last.0);
     assert!(last.stock().offset() < Word::new(2 * NAMED_FIRST_HARDENED).offset());
     assert!(CacheId::new(NAMED_FIRST as u16 - 2).main().offset() == NAMED as usize);
     assert!(CacheId::new(NAMED_FIRST as u16 - 1).main().offset() == WATCHED as usize);

@@ -12,13 +12,17 @@
 //! | `free` -= n | a refill, before it clears at most n bits | the cache's lock |
 //! | `list`, `next`, `previous` | list operations | the cache's lock |
 //! | `cookie` | a thread that lists a type-stable cache's slab as empty | the cache's lock |
-//! | a hold 0 -> 1 | a thread that puts the object into quarantine | nothing |
+//! | a hold 0 -> 1 | a thread that frees the object, or returns it to the slab | nothing |
 //! | a hold 1 -> 0 | a refill from slabs, or from the quarantine | the cache's lock, or nothing |
 //! | `holes` | the keeper, and a refill, which clears it | nothing |
 //! | `watched_of` | the cache, with the owner map's entries | the cache's lock, or nothing |
 //! | `earlier` | profiling that is turned on or off | the cache's lock |
 //! | `slot` | a refill | the cache's lock |
 //! | other fields | the cache, while no object of the slab is allocated | the cache's lock |
+//!
+//! In a hardened cache an object is held while it is free in the slab, but not if it was never
+//! allocated. Where its canary is not its state (see `records/object_bytes.rs`), it is held from
+//! its free on, so also in quarantine.
 //!
 //! A debug cache also holds the places of its deferred objects, until their grace period is over.
 //!
@@ -30,7 +34,6 @@ use sheaves_sys::{map, probe};
 
 use crate::protocol::counting;
 use crate::space::cache_id::{CLASSES_MAX, CacheId, WATCHED};
-use crate::space::checking;
 use crate::space::granule::{self, Granule};
 use crate::space::hint::Hint;
 use crate::space::window::{self, SLAB_HEADER_BYTES};
@@ -131,7 +134,7 @@ pub(crate) fn unwatch(first: Granule, granules: usize) {
     // Relaxed, both: as in `watch`; `earlier` is a hint for those without the lock.
     let cache = header(first).cache.load(Ordering::Relaxed);
     header(first).earlier.store(0, Ordering::Relaxed);
-    first.set_entry(granules, CacheId::new(cache - 1).entry(checking::is_hardened()));
+    first.set_entry(granules, CacheId::new(cache - 1).entry());
     for index in 0..granules {
         // Release pairs with the Acquire in `size_class_cache_of`: the entry is not WATCHED any
         // more. [W2]
@@ -298,8 +301,8 @@ impl Slab {
         }
     }
 
-    /// Notes, in a hardened cache, that objects are not allocated: they are in quarantine or
-    /// free. They are bits of one word; returns those for which that was known.
+    /// Notes, in a hardened cache, that objects are not allocated, see above. They are bits of one
+    /// word; returns those for which that was known.
     pub(crate) fn hold(&self, word: usize, bits: u64) -> u64 {
         // AcqRel: of two threads that free an object, the second one sees what the first one did.
         let held = self.bits[HOLDS + word].fetch_or(bits, Ordering::AcqRel);

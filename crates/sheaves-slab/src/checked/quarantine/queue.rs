@@ -1,17 +1,8 @@
-//! The queue of a quarantine: sealed sheaves, oldest first.
-//!
-//! Sheaves are counted from the first that was ever appended, so a count names a place:
-//!
-//! | sheaves up to | have | it is raised |
-//! |---|---|---|
-//! | `removed` | left | by the thread that takes the oldest |
-//! | `confirmed` | no second free before them in a slot | when the cookie has passed |
-//! | `awaited` | the same once its cookie has passed | with the cookie: to half of the queue |
-//! | `appended` | been sealed | with each sheaf |
+//! The queue of a quarantine: sheaves of sealed objects, oldest first.
 
 use sheaves_percpu::internal::{Cursor, Sheaf};
-use sheaves_rcu::Cookie;
 use sheaves_rcu::internal::queue::Open;
+use sheaves_sys::clock;
 use sheaves_sys::lock::Lock;
 
 use crate::parts::pool;
@@ -40,12 +31,8 @@ pub(crate) struct Fifo {
     /// A sheaf for single objects.
     pub(super) open: Open,
     /// Sheaves that were ever appended and removed.
-    pub(super) appended: u64,
+    appended: u64,
     removed: u64,
-    /// How many of those that were appended are confirmed.
-    confirmed: u64,
-    /// How many will be once the cookie has passed.
-    pub(super) awaited: Option<(u64, Cookie)>,
     /// How many had been appended at some time that is at most [`AGE_MS`] ago.
     noted: u64,
     noted_ms: u64,
@@ -68,15 +55,6 @@ pub(crate) fn of(id: CacheId) -> &'static Quarantine {
     &TABLE[usize::from(id.number())]
 }
 
-/// What there is too much of in a quarantine.
-pub(super) enum Surplus {
-    None,
-    /// A sheaf that the caller owns now.
-    Oldest(Cursor),
-    /// See [`Fifo::awaited`].
-    Unconfirmed(Option<(u64, Cookie)>),
-}
-
 impl Fifo {
     const fn new() -> Fifo {
         Fifo {
@@ -85,8 +63,6 @@ impl Fifo {
             open: Open::NONE,
             appended: 0,
             removed: 0,
-            confirmed: 0,
-            awaited: None,
             noted: 0,
             noted_ms: 0,
         }
@@ -123,12 +99,6 @@ impl Fifo {
         }
         self.removed += 1;
         Some(sheaf.full())
-    }
-
-    /// How many sheaves have been appended when the younger half of those that are here do not
-    /// count.
-    pub(super) fn older_half(&self) -> u64 {
-        self.removed + (self.appended - self.removed).div_ceil(2)
     }
 
     /// True if the oldest sheaf is older than [`AGE_MS`]. Notes what there is from time to time.
@@ -182,36 +152,15 @@ impl Quarantine {
         self.objects().saturating_sub(objects_max(id))
     }
 
-    /// True if there are twice as many.
-    pub(super) fn has_twice(&self, id: CacheId, spare: usize) -> bool {
-        self.objects() > 2 * (objects_max(id) + spare)
-    }
-
-    /// Takes the oldest sheaf, confirmed or not.
-    pub(super) fn take_unconfirmed(&self) -> Option<Cursor> {
-        self.take_oldest(&mut self.fifo.lock())
-    }
-
     /// Takes the oldest sheaf if there are more than `spare` objects too many, or if it is too old.
-    /// Not if it is not confirmed.
-    pub(super) fn take_surplus(&self, id: CacheId, now_ms: u64, spare: usize) -> Surplus {
+    pub(super) fn take_surplus(&self, id: CacheId, spare: usize) -> Option<Cursor> {
         let objects_max = if limit::is_near() { 0 } else { objects_max(id) + spare };
+        let now_ms = clock::coarse_ms();
         let mut fifo = self.fifo.lock();
         if !fifo.is_too_old(now_ms) && self.objects() <= objects_max {
-            return Surplus::None;
+            return None;
         }
-        if fifo.removed >= fifo.confirmed && fifo.oldest != 0 {
-            return Surplus::Unconfirmed(fifo.awaited);
-        }
-        self.take_oldest(&mut fifo).map_or(Surplus::None, Surplus::Oldest)
-    }
-
-    /// The first `count` sheaves that were appended are confirmed.
-    pub(super) fn note_confirmed(&self, count: u64) {
-        let mut fifo = self.fifo.lock();
-        // Another thread may have noted it, and awaits more.
-        fifo.confirmed = fifo.confirmed.max(count);
-        fifo.awaited = fifo.awaited.filter(|(awaited, _)| *awaited > count);
+        self.take_oldest(&mut fifo)
     }
 
     pub(super) fn take_oldest(&self, fifo: &mut Fifo) -> Option<Cursor> {
