@@ -72,13 +72,11 @@ pub(super) unsafe fn end<K, V>(mut table: *mut Table<Entry<K, V>>, entries: &mut
 /// dropped in any thread, at any time.
 pub(super) unsafe fn retire<K, V>(table: *mut Table<Entry<K, V>>) {
     // SAFETY: not freed before the callback.
-    let (series, buckets, entries) =
-        unsafe { ((*table).series, (*table).buckets(), (*table).len()) };
-    let bytes = buckets * BUCKET_BYTES + entries * Entry::<K, V>::LAYOUT.size();
+    let current = unsafe { &*table };
+    let series = current.series;
+    let bytes = current.buckets() * BUCKET_BYTES + current.len() * Entry::<K, V>::LAYOUT.size();
     // SAFETY: as above; this thread alone writes it, and others use the counter only.
-    unsafe { (&raw mut (*series).table).write(table) };
-    // SAFETY: as above.
-    unsafe { (&raw mut (*series).bytes).write(bytes) };
+    unsafe { (*series).ending = (table, bytes) };
     pressure::note_sealed(0, bytes);
     wake_if_pressed();
     // SAFETY: an idle head at the start of its block, which is freed in the callback; the entries
@@ -90,7 +88,7 @@ pub(super) unsafe fn retire<K, V>(table: *mut Table<Entry<K, V>>) {
 unsafe extern "C" fn end_retired<K, V>(head: *mut Head) {
     let series = head.cast::<Series<Entry<K, V>>>();
     // SAFETY: the head starts the block of a series that was retired.
-    let (table, bytes) = unsafe { ((*series).table, (*series).bytes) };
+    let (table, bytes) = unsafe { (*series).ending };
     // Dropped last.
     let mut entries = Unlinked::new();
     // SAFETY: exchanged in its map before the grace period that has passed, so no thread uses it.

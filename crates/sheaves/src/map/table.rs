@@ -187,10 +187,9 @@ pub(super) struct Series<T> {
     head: Head,
     /// The number of entries.
     pub(super) count: Counter,
-    /// The table that was exchanged, and the bytes that were counted as deferred. Both are written
-    /// when the series is retired, by the thread that has exchanged it.
-    pub(super) table: *mut Table<T>,
-    pub(super) bytes: usize,
+    /// The table that was exchanged, and the bytes that were counted as deferred. Written when the
+    /// series is retired, by the thread that has exchanged it.
+    pub(super) ending: (*mut Table<T>, usize),
 }
 
 impl<T> Series<T> {
@@ -202,8 +201,7 @@ impl<T> Series<T> {
         if series.is_null() {
             return null_mut();
         }
-        let empty =
-            Series { head: Head::new(), count: Counter::new(), table: null_mut(), bytes: 0 };
+        let empty = Series { head: Head::new(), count: Counter::new(), ending: (null_mut(), 0) };
         // SAFETY: by the layout there is room for it, and the memory is ours.
         unsafe { series.write(empty) };
         let table = Table::new(buckets, series);

@@ -17,7 +17,7 @@ struct Itself(u64);
 impl Hasher for Itself {
     /// In tables of up to 128 buckets the number selects the chain.
     fn finish(&self) -> u64 {
-        (self.0 << 16..).find(|hash| (spread(*hash) ^ self.0) % 128 == 0).unwrap()
+        (self.0 << 16..).find(|hash| (spread(*hash) ^ self.0).is_multiple_of(128)).unwrap()
     }
 
     fn write(&mut self, _: &[u8]) {
