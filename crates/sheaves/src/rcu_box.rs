@@ -1,7 +1,10 @@
 //! Boxes whose memory is freed after a grace period.
 
+use alloc::boxed::Box;
 use core::alloc::Layout;
+use core::cmp::Ordering;
 use core::fmt;
+use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 use core::mem::{ManuallyDrop, needs_drop, offset_of};
 use core::ops::Deref;
@@ -153,5 +156,62 @@ impl<T: Send + Sync + 'static> Deref for RcuBox<T> {
 impl<T: Send + Sync + fmt::Debug + 'static> fmt::Debug for RcuBox<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
+    }
+}
+
+/// ```
+/// use sheaves::rcu::RcuBox;
+///
+/// let small = RcuBox::from(Box::new(1));
+/// assert!(small == RcuBox::from(1) && small < RcuBox::new(2));
+/// ```
+impl<T: Send + Sync + 'static> From<T> for RcuBox<T> {
+    fn from(value: T) -> RcuBox<T> {
+        RcuBox::new(value)
+    }
+}
+
+/// Moves the value to a block with room for a deferred callback.
+impl<T: Send + Sync + 'static> From<Box<T>> for RcuBox<T> {
+    fn from(value: Box<T>) -> RcuBox<T> {
+        RcuBox::new(*value)
+    }
+}
+
+impl<T: Send + Sync + Default + 'static> Default for RcuBox<T> {
+    fn default() -> RcuBox<T> {
+        RcuBox::new(T::default())
+    }
+}
+
+impl<T: Send + Sync + 'static> AsRef<T> for RcuBox<T> {
+    fn as_ref(&self) -> &T {
+        self
+    }
+}
+
+impl<T: Send + Sync + PartialEq + 'static> PartialEq for RcuBox<T> {
+    fn eq(&self, other: &RcuBox<T>) -> bool {
+        **self == **other
+    }
+}
+
+impl<T: Send + Sync + Eq + 'static> Eq for RcuBox<T> {}
+
+impl<T: Send + Sync + PartialOrd + 'static> PartialOrd for RcuBox<T> {
+    fn partial_cmp(&self, other: &RcuBox<T>) -> Option<Ordering> {
+        (**self).partial_cmp(other)
+    }
+}
+
+impl<T: Send + Sync + Ord + 'static> Ord for RcuBox<T> {
+    fn cmp(&self, other: &RcuBox<T>) -> Ordering {
+        (**self).cmp(other)
+    }
+}
+
+impl<T: Send + Sync + Hash + 'static> Hash for RcuBox<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
     }
 }
