@@ -221,6 +221,11 @@ impl<K, V> Limbo<K, V> {
         Limbo { defer, shards: [const { Shard(Lock::new(Lists::new())) }; SHARDS] }
     }
 
+    /// For another map of these types.
+    pub(super) fn defer(&self) -> Option<Defer<K, V>> {
+        self.defer
+    }
+
     /// True if entries of the map may end in any thread, at any time.
     pub(super) fn is_deferred(&self) -> bool {
         !Entry::<K, V>::HAS_DESTRUCTOR || self.defer.is_some()

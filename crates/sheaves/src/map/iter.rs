@@ -1,14 +1,44 @@
 //! Iteration over all entries.
 
 use core::fmt;
+use core::hash::{BuildHasher, Hash};
 use core::iter::FusedIterator;
 
+use sheaves_rcu::Guard;
+
+use super::RcuHashMap;
 use super::bucket::{Bucket, MOVED};
 use super::entry::Entry;
 use super::table::Table;
 use super::tags::Places;
 
-/// The entries of a map, in no particular order: see [`super::RcuHashMap::iter`].
+impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
+    /// All entries, in no particular order.
+    ///
+    /// A key that is in the map from this call to the end of the iteration is returned exactly
+    /// once, also if the map is resized, with the value of this call or a later one. A key that is
+    /// inserted or removed during the iteration may be missed, or returned more than once.
+    ///
+    /// Never blocks.
+    #[must_use]
+    pub fn iter<'g>(&'g self, guard: &'g Guard) -> Iter<'g, K, V> {
+        let _ = guard;
+        // SAFETY: the map's table of a moment in the guard's section.
+        unsafe { Iter::new(self.table()) }
+    }
+
+    /// The keys, as [`RcuHashMap::iter`] returns them.
+    pub fn keys<'g>(&'g self, guard: &'g Guard) -> impl FusedIterator<Item = &'g K> {
+        self.iter(guard).map(|(key, _)| key)
+    }
+
+    /// The values, as [`RcuHashMap::iter`] returns them.
+    pub fn values<'g>(&'g self, guard: &'g Guard) -> impl FusedIterator<Item = &'g V> {
+        self.iter(guard).map(|(_, value)| value)
+    }
+}
+
+/// The entries of a map, in no particular order: see [`RcuHashMap::iter`].
 ///
 /// It stays with the table that it began with and, if entries were moving out of that, with the
 /// one that they moved to. A chain whose entries move away later is complete for it all the same:

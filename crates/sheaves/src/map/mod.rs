@@ -15,17 +15,20 @@
 mod alone;
 mod bucket;
 mod closures;
+mod conditional;
 mod entry;
 mod iter;
+mod pinned;
 mod resize;
 mod series;
+mod set;
 mod spread;
 mod table;
 mod tags;
+mod traits;
 mod write;
 
 use core::borrow::Borrow;
-use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -33,8 +36,11 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use sheaves_rcu::{Guard, read};
 
 use bucket::MOVED;
+pub use conditional::OccupiedError;
 use entry::{Defer, Entry, Limbo, Unlinked};
 pub use iter::Iter;
+pub use pinned::Pinned;
+pub use set::RcuHashSet;
 use spread::spread;
 use table::{Series, Table};
 use tags::tag_of;
@@ -183,6 +189,15 @@ impl<K: Send + 'static, V: Send + 'static, S> RcuHashMap<K, V, S> {
         RcuHashMap::empty(hasher, Some(Entry::defer))
     }
 
+    /// [`RcuHashMap::with_capacity_and_hasher`] with the default of the hasher.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> RcuHashMap<K, V, S>
+    where
+        S: Default,
+    {
+        RcuHashMap::with_capacity_and_hasher(capacity, S::default())
+    }
+
     /// An empty map that holds `capacity` entries before it grows, and never shrinks below that.
     #[must_use]
     pub fn with_capacity_and_hasher(capacity: usize, hasher: S) -> RcuHashMap<K, V, S> {
@@ -301,6 +316,19 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         self.find(key, guard).map(|entry| &entry.value)
     }
 
+    /// The key that is in the map, and its value.
+    #[inline]
+    pub fn get_key_value<'g, Q: Hash + Eq + ?Sized>(
+        &'g self,
+        key: &Q,
+        guard: &'g Guard,
+    ) -> Option<(&'g K, &'g V)>
+    where
+        K: Borrow<Q>,
+    {
+        self.find(key, guard).map(|entry| (&entry.key, &entry.value))
+    }
+
     /// True if the key has a value. Uses a read section of its own.
     #[inline]
     #[must_use]
@@ -311,18 +339,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         self.find(key, &read()).is_some()
     }
 
-    /// All entries, in no particular order.
-    ///
-    /// A key that is in the map from this call to the end of the iteration is returned exactly
-    /// once, also if the map is resized, with the value of this call or a later one. A key that is
-    /// inserted or removed during the iteration may be missed, or returned more than once.
-    ///
-    /// Never blocks.
+    /// The hasher.
     #[must_use]
-    pub fn iter<'g>(&'g self, guard: &'g Guard) -> Iter<'g, K, V> {
-        let _ = guard;
-        // SAFETY: the map's table of a moment in the guard's section.
-        unsafe { Iter::new(self.table()) }
+    pub fn hasher(&self) -> &S {
+        &self.hasher
     }
 
     #[inline(always)]
@@ -352,18 +372,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         let found = unsafe { first.find(word, tag_of(hash), is_it) }?;
         // SAFETY: as above; entries do not change.
         Some(unsafe { &*found.entry })
-    }
-}
-
-impl<K: Send + 'static, V: Send + 'static, S: Default> Default for RcuHashMap<K, V, S> {
-    fn default() -> RcuHashMap<K, V, S> {
-        RcuHashMap::new()
-    }
-}
-
-impl<K: Hash + Eq + fmt::Debug, V: fmt::Debug, S: BuildHasher> fmt::Debug for RcuHashMap<K, V, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.iter(&read())).finish()
     }
 }
 

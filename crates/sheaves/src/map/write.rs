@@ -25,7 +25,7 @@ const SHRINK_SAMPLE: u64 = 8;
 const UNITS_RETAINED: usize = 64;
 
 /// A locked chain and its table.
-struct Chain<'g, K, V> {
+pub(super) struct Chain<'g, K, V> {
     table: &'g Table<Entry<K, V>>,
     held: Held<'g, Entry<K, V>>,
     hash: u64,
@@ -34,7 +34,7 @@ struct Chain<'g, K, V> {
 impl<'g, K: Eq, V> Chain<'g, K, V> {
     /// Searches the chain for a key.
     #[inline(always)]
-    fn find<Q: Eq + ?Sized>(&self, key: &Q) -> Option<Found<'g, Entry<K, V>>>
+    pub(super) fn find<Q: Eq + ?Sized>(&self, key: &Q) -> Option<Found<'g, Entry<K, V>>>
     where
         K: Borrow<Q>,
     {
@@ -88,7 +88,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     {
         let chain = self.lock(self.hash(key), guard)?;
         let found = chain.find(key)?;
-        Some(self.take(chain, &found, guard))
+        Some(&self.take(chain, &found, guard).value)
     }
 
     /// Replaces the value of a key, or its absence, by what `make` computes from it, and returns
@@ -206,7 +206,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
 
     /// Calls a closure of the program while a chain is locked.
     #[inline]
-    fn call<R>(&self, make: impl FnOnce() -> R) -> R {
+    pub(super) fn call<R>(&self, make: impl FnOnce() -> R) -> R {
         let _inside = Inside::begin(self.address());
         make()
     }
@@ -219,7 +219,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
 
     /// Locks the chain of a hash; `None` without a table. Does its part of a resize.
     #[inline]
-    fn lock<'g>(&'g self, hash: u64, _: &'g Guard) -> Option<Chain<'g, K, V>> {
+    pub(super) fn lock<'g>(&'g self, hash: u64, _: &'g Guard) -> Option<Chain<'g, K, V>> {
         refuse_inside(self.address());
         let mut table = self.table()?;
         if table.is_moving() {
@@ -242,7 +242,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     }
 
     #[inline]
-    fn lock_or_make<'g>(&'g self, hash: u64, guard: &'g Guard) -> Chain<'g, K, V> {
+    pub(super) fn lock_or_make<'g>(&'g self, hash: u64, guard: &'g Guard) -> Chain<'g, K, V> {
         loop {
             if let Some(chain) = self.lock(hash, guard) {
                 return chain;
@@ -267,7 +267,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
 
     /// Adds an entry to its chain, which does not contain its key; returns its value.
     #[inline]
-    fn add<'g>(&'g self, chain: Chain<'g, K, V>, key: K, value: V, _: &'g Guard) -> &'g V {
+    pub(super) fn add<'g>(
+        &'g self,
+        chain: Chain<'g, K, V>,
+        key: K,
+        value: V,
+        _: &'g Guard,
+    ) -> &'g V {
         let Chain { table, mut held, hash } = chain;
         let entry = Entry::new(key, value);
         // SAFETY: buckets are not freed during the guard's section.
@@ -283,7 +289,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
 
     /// Replaces an entry of a chain; returns its new value and its old one.
     #[inline]
-    fn replace<'g>(
+    pub(super) fn replace<'g>(
         &'g self,
         mut chain: Chain<'g, K, V>,
         found: &Found<'g, Entry<K, V>>,
@@ -294,19 +300,19 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         let (hash, new) = (chain.hash, Entry::new(key, value));
         chain.held.replace(found, new);
         drop(chain);
-        let old = self.retire(hash, found.entry, guard);
+        let old = &self.retire(hash, found.entry, guard).value;
         // SAFETY: as in `add`.
         (unsafe { &(*new).value }, old)
     }
 
-    /// Removes an entry from its chain.
+    /// Removes an entry from its chain; returns it.
     #[inline]
-    fn take<'g>(
+    pub(super) fn take<'g>(
         &'g self,
         chain: Chain<'g, K, V>,
         found: &Found<'g, Entry<K, V>>,
         guard: &'g Guard,
-    ) -> &'g V {
+    ) -> &'g Entry<K, V> {
         let Chain { table, mut held, hash } = chain;
         let is_empty = held.remove(found);
         drop(held);
@@ -319,11 +325,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
 
     /// Ends an entry that can no longer be found, after the guard.
     #[inline]
-    fn retire<'g>(&'g self, hash: u64, entry: *mut Entry<K, V>, _: &'g Guard) -> &'g V {
+    fn retire<'g>(&'g self, hash: u64, entry: *mut Entry<K, V>, _: &'g Guard) -> &'g Entry<K, V> {
         // SAFETY: removed from its chain by this thread, which releases the lock first; the grace
         // period covers the guard's section.
         unsafe { self.limbo.retire(hash, entry) };
         // SAFETY: not ended before the guard is dropped.
-        unsafe { &(*entry).value }
+        unsafe { &*entry }
     }
 }

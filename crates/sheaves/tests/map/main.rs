@@ -7,6 +7,7 @@ mod seccomp;
 
 mod children;
 mod clearing;
+mod conditional;
 mod drops;
 mod iteration;
 mod late;
@@ -52,7 +53,7 @@ const CHOSEN: u64 = 4;
 
 impl Hasher for Itself {
     fn finish(&self) -> u64 {
-        let is_it = |hash: &u64| (spread::spread(*hash) ^ self.0) % (1 << CHOSEN) == 0;
+        let is_it = |hash: &u64| (spread::spread(*hash) ^ self.0).is_multiple_of(1 << CHOSEN);
         (self.0 << 16..).find(is_it).expect("one in 16 is")
     }
 

@@ -1,0 +1,197 @@
+//! Changes that depend on what is there.
+
+use alloc::borrow::ToOwned;
+use core::borrow::Borrow;
+use core::fmt;
+use core::hash::{BuildHasher, Hash};
+
+use sheaves_rcu::Guard;
+
+use super::RcuHashMap;
+
+/// The key had a value: see [`RcuHashMap::try_insert`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OccupiedError<'g, V> {
+    /// The value that is there.
+    pub current: &'g V,
+    /// The value that was not inserted.
+    pub not_inserted: V,
+}
+
+impl<V: fmt::Debug> fmt::Display for OccupiedError<'_, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let OccupiedError { current, not_inserted } = self;
+        write!(f, "{not_inserted:?} was not inserted: the key has the value {current:?}")
+    }
+}
+
+impl<V: fmt::Debug> core::error::Error for OccupiedError<'_, V> {}
+
+impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
+    /// Sets the value of a key that has none, and returns it.
+    ///
+    /// ```
+    /// use std::hash::RandomState;
+    /// use sheaves::{map::RcuHashMap, rcu::read};
+    ///
+    /// let map = RcuHashMap::<u64, &str, RandomState>::new();
+    /// let guard = read();
+    /// assert_eq!(map.try_insert(1, "a", &guard), Ok(&"a"));
+    /// let error = map.try_insert(1, "b", &guard).unwrap_err();
+    /// assert_eq!((*error.current, error.not_inserted), ("a", "b"));
+    /// ```
+    ///
+    /// # Errors
+    /// Both values, if the key has one.
+    pub fn try_insert<'g>(
+        &'g self,
+        key: K,
+        value: V,
+        guard: &'g Guard,
+    ) -> Result<&'g V, OccupiedError<'g, V>> {
+        let chain = self.lock_or_make(self.hash(&key), guard);
+        let Some(found) = chain.find(&key) else {
+            return Ok(self.add(chain, key, value, guard));
+        };
+        // SAFETY: it was in the map in the guard's section, so it is not ended before that.
+        let current = unsafe { &(*found.entry).value };
+        Err(OccupiedError { current, not_inserted: value })
+    }
+
+    /// The value of a key, or this one, which it gets if it has none.
+    ///
+    /// ```
+    /// use std::hash::RandomState;
+    /// use sheaves::{map::RcuHashMap, rcu::read};
+    ///
+    /// let map = RcuHashMap::<u64, &str, RandomState>::new();
+    /// let guard = read();
+    /// assert_eq!(map.get_or_insert(1, "a", &guard), &"a");
+    /// assert_eq!(map.get_or_insert(1, "b", &guard), &"a");
+    /// ```
+    pub fn get_or_insert<'g>(&'g self, key: K, value: V, guard: &'g Guard) -> &'g V {
+        self.try_insert(key, value, guard).unwrap_or_else(|error| error.current)
+    }
+
+    /// [`RcuHashMap::get_or_insert_with`] for a borrowed key, which is cloned only if it has no
+    /// value.
+    ///
+    /// ```
+    /// use std::hash::RandomState;
+    /// use sheaves::{map::RcuHashMap, rcu::read};
+    ///
+    /// let lengths = RcuHashMap::<String, usize, RandomState>::new();
+    /// let word = "word";
+    /// assert_eq!(lengths.get_or_insert_ref(word, || word.len(), &read()), &4);
+    /// ```
+    ///
+    /// # Panics
+    /// When `make` changes the map.
+    pub fn get_or_insert_ref<'g, Q>(
+        &'g self,
+        key: &Q,
+        make: impl FnOnce() -> V,
+        guard: &'g Guard,
+    ) -> &'g V
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        if let Some(value) = self.get(key, guard) {
+            return value;
+        }
+        self.get_or_insert_with(key.to_owned(), make, guard)
+    }
+
+    /// Replaces the value of a key, if it has one, by what `make` computes from it, and returns the
+    /// new value. No other thread changes the entry meanwhile. `make` runs at most once.
+    ///
+    /// ```
+    /// use std::hash::RandomState;
+    /// use sheaves::{map::RcuHashMap, rcu::read};
+    ///
+    /// let hits = RcuHashMap::<&str, u64, RandomState>::new();
+    /// let guard = read();
+    /// assert_eq!(hits.update("a", |hits| hits + 1, &guard), None);
+    /// hits.insert("a", 1, &guard);
+    /// assert_eq!(hits.update("a", |hits| hits + 1, &guard), Some(&2));
+    /// ```
+    ///
+    /// # Panics
+    /// When `make` changes the map.
+    pub fn update<'g>(
+        &'g self,
+        key: K,
+        make: impl FnOnce(&V) -> V,
+        guard: &'g Guard,
+    ) -> Option<&'g V> {
+        self.compute(key, |value| value.map(make), guard)
+    }
+
+    /// Removes an entry; returns its key and its value, valid as long as the guard.
+    ///
+    /// ```
+    /// use std::hash::RandomState;
+    /// use sheaves::{map::RcuHashMap, rcu::read};
+    ///
+    /// let map = RcuHashMap::<String, u64, RandomState>::new();
+    /// let guard = read();
+    /// map.insert(String::from("a"), 1, &guard);
+    /// assert_eq!(map.remove_entry("a", &guard), Some((&String::from("a"), &1)));
+    /// assert_eq!(map.remove_entry("a", &guard), None);
+    /// ```
+    pub fn remove_entry<'g, Q: Hash + Eq + ?Sized>(
+        &'g self,
+        key: &Q,
+        guard: &'g Guard,
+    ) -> Option<(&'g K, &'g V)>
+    where
+        K: Borrow<Q>,
+    {
+        let chain = self.lock(self.hash(key), guard)?;
+        let found = chain.find(key)?;
+        let entry = self.take(chain, &found, guard);
+        Some((&entry.key, &entry.value))
+    }
+
+    /// Removes an entry for which `is_wanted` returns true; no other thread changes it meanwhile.
+    /// `is_wanted` runs at most once.
+    ///
+    /// ```
+    /// use std::hash::RandomState;
+    /// use sheaves::{map::RcuHashMap, rcu::read};
+    ///
+    /// let map = RcuHashMap::<u64, &str, RandomState>::new();
+    /// let guard = read();
+    /// map.insert(1, "a", &guard);
+    /// assert_eq!(map.remove_if(&1, |_, value| value.is_empty(), &guard), Err((&1, &"a")));
+    /// assert_eq!(map.remove_if(&1, |key, _| *key == 1, &guard), Ok(Some((&1, &"a"))));
+    /// assert_eq!(map.remove_if(&1, |_, _| true, &guard), Ok(None));
+    /// ```
+    ///
+    /// # Errors
+    /// The entry that stays.
+    ///
+    /// # Panics
+    /// When `is_wanted` changes the map.
+    pub fn remove_if<'g, Q: Hash + Eq + ?Sized>(
+        &'g self,
+        key: &Q,
+        is_wanted: impl FnOnce(&K, &V) -> bool,
+        guard: &'g Guard,
+    ) -> Result<Option<(&'g K, &'g V)>, (&'g K, &'g V)>
+    where
+        K: Borrow<Q>,
+    {
+        let Some(chain) = self.lock(self.hash(key), guard) else { return Ok(None) };
+        let Some(found) = chain.find(key) else { return Ok(None) };
+        // SAFETY: it was in the map in the guard's section, so it is not ended before that.
+        let entry = unsafe { &*found.entry };
+        let entry = (&entry.key, &entry.value);
+        if !self.call(|| is_wanted(entry.0, entry.1)) {
+            return Err(entry);
+        }
+        self.take(chain, &found, guard);
+        Ok(Some(entry))
+    }
+}
