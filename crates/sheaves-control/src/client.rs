@@ -84,6 +84,10 @@ impl Client {
         let mut left = ANSWERING;
         while left == ANSWERING || state.compare_exchange(left, IDLE, done, failed).is_err() {
             left = self.wait(end_ms, is_alive, &mut |state| state != ANSWERING)?;
+            // Something may change the state all the time.
+            if clock::coarse_ms() >= end_ms {
+                return Err(Failure::Silent);
+            }
         }
         // Relaxed, all: the Release below.
         page.request.process.store(process, Ordering::Relaxed);
