@@ -16,6 +16,7 @@ mod export;
 mod guard;
 mod hello;
 mod inspect;
+mod output;
 mod pages;
 mod preload;
 mod prof;
@@ -55,7 +56,7 @@ fn main() -> ExitCode {
 /// The exit status of a command, or of its refusal, whose line goes to stderr.
 fn or_refuse(done: Result<ExitCode, refusal::Refusal>) -> ExitCode {
     done.unwrap_or_else(|refusal| {
-        eprintln!("sheaves: {}", refusal.line);
+        output::say(&refusal.line);
         ExitCode::from(refusal.status)
     })
 }

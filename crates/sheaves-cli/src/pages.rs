@@ -65,7 +65,7 @@ fn add_pages(command: &clap::Command, pages: &mut Vec<(String, Vec<u8>)>) -> io:
 }
 
 fn failed(error: io::Error) -> ExitCode {
-    eprintln!("sheaves: cannot write the manual pages: {error}");
+    crate::output::say(&format!("cannot write the manual pages: {error}"));
     ExitCode::FAILURE
 }
 
@@ -76,7 +76,7 @@ fn print(text: &[u8]) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("sheaves: cannot write to stdout: {error}");
+            crate::output::say(&format!("cannot write to stdout: {error}"));
             ExitCode::FAILURE
         }
     }

@@ -1,19 +1,22 @@
 //! `sheaves stat`: the statistics of a running process, once.
 
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use serde_json::{Map, Value};
 use sheaves_control::layout::{STATISTICS, STATISTICS_TEXT};
 
-use crate::ask::each;
+use crate::ask::{Asked, each};
 use crate::command_line::StatOptions;
+use crate::output::print;
 use crate::refusal::Refusal;
 
 pub(crate) fn stat(options: &StatOptions) -> Result<ExitCode, Refusal> {
-    let command = if options.json { STATISTICS } else { STATISTICS_TEXT };
+    let ask = |asked: &mut Asked| match options.json {
+        true => asked.ask_json_text(STATISTICS, 0),
+        false => asked.ask(STATISTICS_TEXT, 0),
+    };
     let answers =
-        each(options.pid, |mut asked| Ok((asked.process.object.clone(), asked.ask(command, 0)?)))?;
+        each(options.pid, |mut asked| Ok((asked.process.object.clone(), ask(&mut asked)?)))?;
     match &answers[..] {
         [(None, text)] => print(text),
         _ if options.json => print(&joined(answers)?),
@@ -43,15 +46,4 @@ fn joined(answers: Vec<(Option<String>, String)>) -> Result<String, Refusal> {
     let heaps: Result<_, serde_json::Error> = answers.into_iter().map(parse).collect();
     let text = heaps.and_then(join);
     text.map(|text| text + "\n").map_err(|error| Refusal::protocol(format!("an answer: {error}")))
-}
-
-/// Prints to stdout; a reader that closes the pipe early is no failure.
-pub(crate) fn print(text: &str) -> Result<ExitCode, Refusal> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Refusal::output(format!("cannot write to stdout: {error}")))
-        }
-        _ => Ok(ExitCode::SUCCESS),
-    }
 }

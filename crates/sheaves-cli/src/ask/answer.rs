@@ -3,7 +3,7 @@
 
 use alloc::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Statistics.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -99,13 +99,14 @@ pub(crate) struct Cache {
 impl Cache {
     /// Objects that exist, in use or not.
     pub(crate) fn objects(&self) -> u64 {
-        let free = self.objects_in_slots + self.objects_in_depot + self.objects_in_slabs;
-        self.objects_out + free + self.objects_deferred
+        let free = [self.objects_in_slots, self.objects_in_depot, self.objects_in_slabs];
+        let all = free.into_iter().fold(self.objects_out, u64::saturating_add);
+        all.saturating_add(self.objects_deferred)
     }
 
     /// The part of the objects that is in use, in percent.
     pub(crate) fn use_percent(&self) -> u64 {
-        self.objects_out * 100 / self.objects().max(1)
+        self.objects_out.saturating_mul(100) / self.objects().max(1)
     }
 }
 
@@ -128,9 +129,27 @@ pub(crate) struct GracePeriods {
     pub(crate) sequence: u64,
     pub(crate) shared_sections: u64,
     /// How many took less than 2^n microseconds, but not less than 2^(n-1).
+    #[serde(deserialize_with = "lengths")]
     pub(crate) lengths: Vec<u64>,
     /// The time of all of them.
     pub(crate) lengths_us: u64,
+}
+
+impl GracePeriods {
+    /// How many there were.
+    pub(crate) fn count(&self) -> u64 {
+        self.lengths.iter().fold(0, |sum, count| sum.saturating_add(*count))
+    }
+}
+
+/// No more classes than a number of microseconds can have, and counts of which sums make sense.
+fn lengths<'de, D: Deserializer<'de>>(json: D) -> Result<Vec<u64>, D::Error> {
+    const CLASSES_MAX: usize = 64;
+    const COUNT_MAX: u64 = 1 << 56;
+    let mut lengths = Vec::<u64>::deserialize(json)?;
+    lengths.truncate(CLASSES_MAX);
+    lengths.iter_mut().for_each(|count| *count = (*count).min(COUNT_MAX));
+    Ok(lengths)
 }
 
 /// A grace period that is under way.

@@ -1,43 +1,49 @@
 //! Asks a running process by its control page: finds it, opens it, waits for the answer.
 //!
-//! Used by `stat`, `top`, `export` and `rcu`. Everything that is read from the process is checked:
-//! it may end at any moment, and write anything into the page. What the process sees of it is a
-//! request that it answers; nothing else in it is touched.
+//! Used by `stat`, `top`, `export`, `rcu`, `prof` and `guard`. The process may end at any moment,
+//! and be hostile: write anything into the page, take any time. So all that is read is checked and
+//! limited, and each process has a time to answer in. What the process sees of it is a request that
+//! it answers; nothing else in it is touched.
 //!
 //! A process may have Sheaves more than once, in the preload object and in a library or the program
 //! itself. Each of them has a heap, and a control page.
 
 pub(crate) mod answer;
+pub(crate) mod apart;
+mod limits;
+mod page;
 pub(crate) mod process;
+mod refused;
 pub(crate) mod sample;
 
-use alloc::rc::Rc;
+use alloc::sync::Arc;
 use core::time::Duration;
-use std::fs::{self, File};
-use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::fs::File;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
-use std::path::PathBuf;
 use std::thread;
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
-use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::de::DeserializeOwned;
 use sheaves_control::client::{Client, Failure};
-use sheaves_control::layout::{ANSWER_AT, FILE_BYTES, LINK, STATISTICS};
+use sheaves_control::layout::{ANSWER_AT, FILE_BYTES, STATISTICS};
 
+use crate::output;
 use crate::refusal::Refusal;
 use answer::Statistics;
 use process::Process;
+use refused::{refuse, time, without_page};
 
-/// How long the command waits for an answer, and for another tool that asks.
-const LIMIT: Duration = Duration::from_secs(5);
+/// How long the command waits for a process that it was told to ask.
+const LIMIT: Duration = Duration::from_secs(1);
+/// The same, for one of many.
+const LIMIT_OF_MANY: Duration = Duration::from_millis(200);
+/// How long it takes at most to ask all.
+const LIMIT_OF_ALL: Duration = Duration::from_secs(5);
 
-/// More pages than any process has.
-const PAGES_MAX: usize = 8;
 /// The object whose heap is that of `malloc`.
 pub(crate) const PRELOAD: &str = "libsheaves_preload.so";
 
@@ -48,32 +54,47 @@ pub(crate) struct Asked {
     pub(crate) process: Process,
     file: File,
     client: Client,
-    pidfd: Rc<OwnedFd>,
-    /// How long to wait for an answer.
+    pidfd: Arc<OwnedFd>,
+    /// How long to wait for answers, and until when.
     limit: Duration,
+    end: Instant,
 }
 
 impl Asked {
     /// Finds and opens the control pages of a process: one for each heap, that of `malloc` first.
     pub(crate) fn attach(pid: u32) -> Result<Vec<Self>, Refusal> {
+        let attached = apart::within(LIMIT, move || Self::attach_for(pid, LIMIT));
+        attached.unwrap_or_else(|| {
+            let name =
+                Process::read(pid).map_or_else(|| format!("process {pid}"), |it| it.to_string());
+            Err(Refusal::try_again(format!("{name} does not let its files in /proc be read")))
+        })
+    }
+
+    /// The same, with another limit for all that follows.
+    fn attach_for(pid: u32, limit: Duration) -> Result<Vec<Self>, Refusal> {
+        let end = Instant::now() + limit;
         let absent = || Refusal::no_process(format!("no process has the number {pid}"));
         let number = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(absent)?;
-        // From here on the number stands for this process and no later one.
-        let pidfd = Rc::new(pidfd_open(number, PidfdFlags::empty()).map_err(|_| absent())?);
+        // While the process is alive the number is its own: asked again after the looks at `/proc`.
+        let pidfd = Arc::new(pidfd_open(number, PidfdFlags::empty()).map_err(|_| absent())?);
         let process = Process::read(pid).ok_or_else(absent)?;
         let (mut all, mut failed) = (Vec::new(), None);
-        for path in pages(&process)?.iter().take(PAGES_MAX) {
-            match open(&process, path) {
+        for path in page::find(&process, limit)? {
+            match page::open(&process, &path, limit) {
                 Ok(None) => {}
                 Ok(Some((file, client))) => {
-                    let (process, pidfd) = (process.clone(), Rc::clone(&pidfd));
-                    all.push(Self { process, file, client, pidfd, limit: LIMIT });
+                    let (process, pidfd) = (process.clone(), Arc::clone(&pidfd));
+                    all.push(Self { process, file, client, pidfd, limit, end });
                 }
                 Err(refusal) => failed = failed.or(Some(refusal)),
             }
         }
         if all.is_empty() {
-            return Err(failed.unwrap_or_else(|| without_page(&process)));
+            return Err(failed.unwrap_or_else(|| without_page(&process, limit)));
+        }
+        if !is_alive(&pidfd) {
+            return Err(refuse(&process, Failure::Gone, limit));
         }
         // The program may have duplicated a descriptor.
         let file = |asked: &Self| asked.file.metadata().map(|file| file.ino()).ok();
@@ -95,34 +116,56 @@ impl Asked {
         Self::attach(pid)?.iter_mut().try_for_each(|asked| asked.ask(command, argument).map(drop))
     }
 
-    /// The same process, with less patience: one of many.
-    pub(crate) fn hurried(self) -> Self {
-        Self { limit: Duration::from_millis(200), ..self }
+    /// Gives the process its time to answer again, for a command that asks more than once.
+    pub(crate) fn renew(&mut self) {
+        self.end = Instant::now() + self.limit;
     }
 
     /// The answer to a command, as text.
     pub(crate) fn ask(&mut self, command: u32, argument: u64) -> Result<String, Refusal> {
-        lock(&self.file, &self.process)?;
+        self.lock()?;
         let answer = self.ask_locked(command, argument);
         let _ = flock(&self.file, FlockOperation::Unlock);
         answer
     }
 
+    /// Waits for other tools. The lock ends with this command, if not before.
+    fn lock(&self) -> Result<(), Refusal> {
+        while flock(self.file.as_fd(), FlockOperation::NonBlockingLockExclusive).is_err() {
+            if Instant::now() >= self.end {
+                let (process, limit) = (&self.process, time(self.limit));
+                let line = format!("another tool has been asking {process} for {limit}");
+                return Err(Refusal::try_again(line));
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
     fn ask_locked(&mut self, command: u32, argument: u64) -> Result<String, Refusal> {
-        let (pidfd, limit_ms) = (&self.pidfd, self.limit.as_millis() as u64);
+        let (pidfd, limit) = (&self.pidfd, self.limit);
+        let left = self.end.saturating_duration_since(Instant::now());
         let mut is_alive = || is_alive(pidfd);
         let number = self.process.own_number;
-        let asked = self.client.ask(number, command, argument, limit_ms, &mut is_alive);
-        let bytes = asked.map_err(|failure| refuse(&self.process, failure))?;
+        let asked =
+            self.client.ask(number, command, argument, left.as_millis() as u64, &mut is_alive);
+        let bytes = asked.map_err(|failure| refuse(&self.process, failure, limit))?;
         let mut text = vec![0; bytes];
         let read = self.file.read_exact_at(&mut text, ANSWER_AT as u64);
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         let answer_bytes = (FILE_BYTES - ANSWER_AT) as u64;
         // The process keeps the memory of its answers otherwise; the answer is there all the same.
         let _ = fallocate(&self.file, hole, ANSWER_AT as u64, answer_bytes);
-        let damaged = || refuse(&self.process, Failure::Damaged);
+        let damaged = || refuse(&self.process, Failure::Damaged, limit);
         read.map_err(|_| damaged())?;
         String::from_utf8(text).map_err(|_| damaged())
+    }
+
+    /// The answer to a command that is answered in JSON, which is within limits.
+    pub(crate) fn ask_json_text(&mut self, command: u32, argument: u64) -> Result<String, Refusal> {
+        let text = self.ask(command, argument)?;
+        let damaged = || refuse(&self.process, Failure::Damaged, self.limit);
+        limits::are_kept(&text).then_some(text).ok_or_else(damaged)
     }
 
     /// The answer to a command that is answered in JSON.
@@ -131,8 +174,9 @@ impl Asked {
         command: u32,
         argument: u64,
     ) -> Result<T, Refusal> {
-        let text = self.ask(command, argument)?;
-        serde_json::from_str(&text).map_err(|_| refuse(&self.process, Failure::Damaged))
+        let text = self.ask_json_text(command, argument)?;
+        let damaged = |_| refuse(&self.process, Failure::Damaged, self.limit);
+        serde_json::from_str(&text).map_err(damaged)
     }
 
     /// Its statistics.
@@ -147,7 +191,7 @@ pub(crate) fn each<T>(
     ask: impl FnMut(Asked) -> Result<T, Refusal>,
 ) -> Result<Vec<T>, Refusal> {
     let (answers, refusals) = answers(Asked::attach(pid)?, ask)?;
-    refusals.iter().for_each(|refusal| eprintln!("sheaves: {}", refusal.line));
+    refusals.iter().for_each(|refusal| output::say(&refusal.line));
     Ok(answers)
 }
 
@@ -173,100 +217,4 @@ pub(crate) fn answers<A, T>(
 fn is_alive(pidfd: &OwnedFd) -> bool {
     let mut ends = [PollFd::new(pidfd, PollFlags::IN)];
     poll(&mut ends, Some(&Timespec::default())).is_ok_and(|count| count == 0)
-}
-
-/// The control pages that a process has open.
-fn pages(process: &Process) -> Result<Vec<PathBuf>, Refusal> {
-    let refused = |error: io::Error| match error.kind() {
-        ErrorKind::NotFound => refuse(process, Failure::Gone),
-        _ if process.has_ended() => refuse(process, Failure::Gone),
-        _ => Refusal::not_permitted(format!(
-            "{process} cannot be looked into: ask as its user, or as root ({error})"
-        )),
-    };
-    let entries = fs::read_dir(process.path("fd")).map_err(refused)?;
-    let paths = entries.flatten().map(|entry| entry.path());
-    let open: Vec<_> =
-        paths.filter(|path| fs::read_link(path).is_ok_and(|link| link == *LINK)).collect();
-    // Programs close descriptors that they do not know. What is mapped can be opened by root.
-    Ok(if open.is_empty() { process.mapped(LINK) } else { open })
-}
-
-/// Opens a control page; `None` if it is closed meanwhile.
-fn open(process: &Process, path: &PathBuf) -> Result<Option<(File, Client)>, Refusal> {
-    let damaged = || refuse(process, Failure::Damaged);
-    let file = match File::options().read(true).write(true).open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(_) if !path.starts_with(process.path("fd")) => return Ok(None),
-        Err(error) => {
-            let line = format!("the control page of {process} cannot be opened: {error}");
-            return Err(Refusal::not_permitted(line));
-        }
-    };
-    // A program that has started as root, and become another user, made it as root.
-    let owner = file.metadata().map_err(|_| damaged())?.uid();
-    if owner != 0 && !process.users.contains(&owner) {
-        return Err(damaged());
-    }
-    let client = Client::attach(file.as_raw_fd()).map_err(|failure| refuse(process, failure))?;
-    Ok(Some((file, client)))
-}
-
-/// Waits for other tools. The lock ends with this command, if not before.
-fn lock(file: &File, process: &Process) -> Result<(), Refusal> {
-    let begin = Instant::now();
-    while flock(file.as_fd(), FlockOperation::NonBlockingLockExclusive).is_err() {
-        if begin.elapsed() > LIMIT {
-            let line = format!("another tool has been asking {process} for 5 s");
-            return Err(Refusal::try_again(line));
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    Ok(())
-}
-
-/// Why a process has no control page of its own.
-fn without_page(process: &Process) -> Refusal {
-    if process.has_ended() {
-        return refuse(process, Failure::Gone);
-    }
-    if process.refuses() {
-        return Refusal::unavailable(format!("{process} runs with SHEAVES_CONTROL=0"));
-    }
-    if process.is_on_sheaves() {
-        return Refusal::try_again(format!(
-            "{process} runs on Sheaves, but has closed its control page: ask as root"
-        ));
-    }
-    Refusal::unavailable(format!(
-        "{process} has no control page: it does not run on Sheaves (start it by sheaves run)"
-    ))
-}
-
-fn refuse(process: &Process, failure: Failure) -> Refusal {
-    match failure {
-        Failure::Gone => Refusal::unavailable(format!("{process} has ended")),
-        Failure::Silent => Refusal::try_again(format!(
-            "{process} has not answered for 5 s: it answers when it allocates more; not in a \
-             sandbox, and not while a deferred call runs for long"
-        )),
-        Failure::Version(found) => Refusal::protocol(format!(
-            "{process} has a control page of version {found}, which this command does not know: \
-             use the command of the same release"
-        )),
-        Failure::Refused(errno) if errno == Errno::OPNOTSUPP.raw_os_error() => {
-            Refusal::protocol(format!(
-                "{process} is hardened or in debug mode, where no block is guarded: its frees \
-                 are checked by other means"
-            ))
-        }
-        Failure::Refused(errno) => {
-            let error = io::Error::from_raw_os_error(errno);
-            Refusal::protocol(format!("{process} cannot answer: {error}"))
-        }
-        Failure::Damaged => Refusal::protocol(format!(
-            "the control page of {process} is damaged: something has written over it"
-        )),
-    }
 }

@@ -1,12 +1,26 @@
 //! What `/proc` says of a process.
+//!
+//! The process decides how much that is: how many files it has open and mapped, and what they are
+//! called. So files are read line by line, up to a limit.
 
 use core::fmt;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
 
 use sheaves_control::layout::LINK;
 
-use crate::prof::dump::mapping;
+use crate::output;
+use crate::prof::dump::{Mapping, mapping};
+
+/// Read at most of a file in `/proc`: the mappings of the largest programs have a tenth.
+const BYTES_MAX: u64 = 64 << 20;
+/// Mappings of files that are kept: by default a process has at most that many mappings.
+const MAPPINGS_MAX: usize = 1 << 16;
+/// Bytes of their names.
+const PATHS_BYTES_MAX: usize = 16 << 20;
+/// Open files that are looked at.
+const FILES_MAX: usize = 1 << 16;
 
 /// A process, as it was when it was looked at.
 #[derive(Debug, Clone)]
@@ -15,7 +29,7 @@ pub(crate) struct Process {
     pub(crate) pid: u32,
     /// Its number in its own namespace.
     pub(crate) own_number: u32,
-    /// The name of its main thread.
+    /// The name of its main thread, fit to be shown.
     pub(crate) name: String,
     /// Its users: real, effective, saved, of the file system.
     pub(crate) users: Vec<u32>,
@@ -32,20 +46,15 @@ impl fmt::Display for Process {
 impl Process {
     /// `None` if there is no such process, or it is a thread.
     pub(crate) fn read(pid: u32) -> Option<Self> {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        let value = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
-        let numbers = |name: &str| -> Vec<u32> {
-            let words = value(name).unwrap_or_default().split_ascii_whitespace();
-            words.filter_map(|word| word.parse().ok()).collect()
-        };
-        if numbers("Tgid:") != [pid] {
+        let status = Status::read(&format!("/proc/{pid}/status"))?;
+        if status.numbers("Tgid:") != [pid] {
             return None;
         }
         Some(Self {
             pid,
-            own_number: numbers("NSpid:").last().copied().unwrap_or(pid),
-            name: value("Name:").unwrap_or_default().trim().to_owned(),
-            users: numbers("Uid:"),
+            own_number: status.numbers("NSpid:").last().copied().unwrap_or(pid),
+            name: output::name(status.value("Name:").trim_ascii()),
+            users: status.numbers("Uid:"),
             object: None,
         })
     }
@@ -60,23 +69,48 @@ impl Process {
 
     /// The file that it has mapped at an address, without its folder.
     pub(crate) fn file_at(&self, address: u64) -> Option<String> {
-        let maps = fs::read_to_string(self.path("maps")).ok()?;
-        let mut mappings = maps.lines().filter_map(mapping);
+        let mut mappings = lines(self.path("maps")).filter_map(|line| mapping(&line));
         let found = mappings.find(|mapping| (mapping.start..mapping.end).contains(&address))?;
         // A file that was replaced while the process ran.
         let path = found.path.strip_suffix(" (deleted)").unwrap_or(&found.path);
-        path.rsplit('/').next().map(str::to_owned)
+        path.rsplit('/').next().map(|file| output::name(file.as_bytes()))
     }
 
-    /// All processes that have a control page which this user may look for.
-    pub(crate) fn all() -> Vec<Self> {
+    /// The files that it has mapped.
+    pub(crate) fn mappings(&self) -> Vec<Mapping> {
+        let mut bytes = 0;
+        let all = lines(self.path("maps")).filter_map(|line| mapping(&line)).take(MAPPINGS_MAX);
+        let is_kept = |mapping: &Mapping| {
+            bytes += mapping.path.len();
+            bytes <= PATHS_BYTES_MAX
+        };
+        all.take_while(is_kept).collect()
+    }
+
+    /// The numbers of all processes but this one, which has a control page, too.
+    pub(crate) fn others() -> Vec<u32> {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        // This command has one, too.
-        let others = numbers.filter(|pid| *pid != std::process::id());
-        let mut all: Vec<_> = others.filter(|pid| has_page(*pid)).filter_map(Self::read).collect();
-        all.sort_by_key(|process| process.pid);
-        all
+        let mut others: Vec<_> = numbers.filter(|pid| *pid != std::process::id()).collect();
+        others.sort_unstable();
+        others
+    }
+
+    /// The number here of a thread that has this number in the process's own namespace.
+    pub(crate) fn thread(&self, own_number: i32) -> Option<i32> {
+        let tasks = fs::read_dir(self.path("task")).ok()?;
+        let mut threads =
+            tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse().ok());
+        threads.find(|thread| self.has_thread(*thread, own_number))
+    }
+
+    /// True if a thread, by its number here, is one of the process, with this number in its own
+    /// namespace.
+    pub(crate) fn has_thread(&self, thread: i32, own_number: i32) -> bool {
+        let path = self.path("task").join(thread.to_string()).join("status");
+        let status = path.to_str().and_then(Status::read);
+        let own = status.and_then(|status| status.numbers("NSpid:").last().copied());
+        own.is_some_and(|own| i32::try_from(own) == Ok(own_number))
     }
 
     /// A file of it in `/proc`.
@@ -84,38 +118,62 @@ impl Process {
         PathBuf::from(format!("/proc/{}/{name}", self.pid))
     }
 
-    /// Where what it has mapped of a file can be opened, by root only.
-    pub(crate) fn mapped(&self, file: &str) -> Vec<PathBuf> {
-        let maps = fs::read_to_string(self.path("maps")).unwrap_or_default();
-        let ranges = maps.lines().filter(|line| line.ends_with(file));
-        let paths = ranges.filter_map(|line| line.split(' ').next());
-        paths.map(|range| self.path("map_files").join(range)).collect()
+    /// Where its open files are that may be control pages, by the links of their descriptors.
+    pub(crate) fn open_pages(&self) -> std::io::Result<impl Iterator<Item = PathBuf> + use<>> {
+        let paths = fs::read_dir(self.path("fd"))?.flatten().map(|entry| entry.path());
+        let is_page = |path: &PathBuf| fs::read_link(path).is_ok_and(|link| link == *LINK);
+        Ok(paths.take(FILES_MAX).filter(is_page))
+    }
+
+    /// Where its mapped files are that may be control pages. Root only can open them.
+    pub(crate) fn mapped_pages(&self) -> impl Iterator<Item = PathBuf> + use<'_> {
+        let ranges = lines(self.path("maps")).filter(|line| line.ends_with(LINK));
+        let range = |line: String| Some(line.split_once(' ')?.0.to_owned());
+        ranges.filter_map(range).map(|range| self.path("map_files").join(range))
     }
 
     /// It has ended, and perhaps its parent has not noticed.
     pub(crate) fn has_ended(&self) -> bool {
-        let stat = fs::read_to_string(self.path("stat")).unwrap_or_default();
-        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-        matches!(state, None | Some('Z' | 'X'))
+        let stat = fs::read(self.path("stat")).unwrap_or_default();
+        let name_end = stat.windows(2).rposition(|bytes| bytes == b") ");
+        matches!(name_end.and_then(|at| stat.get(at + 2)), None | Some(b'Z' | b'X'))
     }
 
     /// It has a library of Sheaves, or the page of its parent.
     pub(crate) fn is_on_sheaves(&self) -> bool {
-        let maps = fs::read_to_string(self.path("maps")).unwrap_or_default();
-        maps.contains("/libsheaves") || maps.contains(LINK)
+        lines(self.path("maps")).any(|line| line.contains("/libsheaves") || line.contains(LINK))
     }
 
     /// It was started with the option that leaves the page out.
     pub(crate) fn refuses(&self) -> bool {
-        let environment = fs::read(self.path("environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|entry| entry == b"SHEAVES_CONTROL=0")
+        let Ok(file) = File::open(self.path("environ")) else { return false };
+        let entries = BufReader::new(file.take(BYTES_MAX)).split(0);
+        entries.map_while(Result::ok).any(|entry| entry == b"SHEAVES_CONTROL=0")
     }
 }
 
-/// It has a control page open, or mapped.
-fn has_page(pid: u32) -> bool {
-    let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    let is_page = |path| fs::read_link(path).is_ok_and(|to| to == *LINK);
-    entries.map(|entry| entry.path()).any(is_page)
-        || fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(|maps| maps.contains(LINK))
+/// The lines of a file in `/proc`, as far as they are read. Paths in them may have any bytes.
+fn lines(path: PathBuf) -> impl Iterator<Item = String> + use<> {
+    let file = File::open(path).ok().map(|file| BufReader::new(file.take(BYTES_MAX)));
+    let lines = file.into_iter().flat_map(|file| file.split(b'\n').map_while(Result::ok));
+    lines.map(|line| String::from_utf8_lossy(&line).into_owned())
+}
+
+/// A file `status`. Its name may end inside a character.
+struct Status(Vec<u8>);
+
+impl Status {
+    fn read(path: &str) -> Option<Self> {
+        fs::read(path).ok().map(Self)
+    }
+
+    fn value(&self, name: &str) -> &[u8] {
+        let mut lines = self.0.split(|byte| *byte == b'\n');
+        lines.find_map(|line| line.strip_prefix(name.as_bytes())).unwrap_or_default()
+    }
+
+    fn numbers(&self, name: &str) -> Vec<u32> {
+        let value = str::from_utf8(self.value(name)).unwrap_or_default();
+        value.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
+    }
 }

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode as encode_text;
@@ -13,20 +13,45 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::ask::PRELOAD;
 use crate::ask::answer::Cache;
-use crate::ask::sample::Sample;
+use crate::ask::sample::{All, Sample};
+
+/// Caches of all processes together: each has about 2 KiB of text.
+const CACHES_MAX: usize = 1 << 13;
 
 /// The text for Prometheus.
-pub(crate) fn encode(samples: Vec<Sample>) -> String {
+pub(crate) fn encode(mut all: All) -> String {
+    // A hostile process can have several pages of one object.
+    let mut seen = BTreeSet::new();
+    all.samples.retain(|sample| seen.insert(labels(sample)));
+    let caches_max = CACHES_MAX / all.samples.len().max(1);
+    all.samples.iter_mut().for_each(|sample| prepare(&mut sample.statistics.caches, caches_max));
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Samples(samples)));
+    registry.register_collector(Box::new(Samples(all)));
     let mut text = String::new();
     // A string takes everything.
     let _ = encode_text(&mut text, &registry);
     text
 }
 
+/// Leaves the caches with the most memory, each with a name of its own: names are chosen by the
+/// programs, and two lines with the same labels make the whole text invalid.
+fn prepare(caches: &mut Vec<Cache>, most: usize) {
+    if caches.len() > most {
+        caches.sort_by_key(|cache| core::cmp::Reverse(cache.slab_bytes));
+        caches.truncate(most);
+    }
+    let mut counts = BTreeMap::<String, u32>::new();
+    for cache in caches {
+        let count = counts.entry(cache.name.clone()).or_default();
+        *count += 1;
+        if *count > 1 {
+            cache.name = format!("{}#{count}", cache.name);
+        }
+    }
+}
+
 #[derive(Debug)]
-struct Samples(Vec<Sample>);
+struct Samples(All);
 
 type Labels = Vec<(&'static str, String)>;
 
@@ -117,7 +142,7 @@ const OF_PROCESS: [OfProcess; 17] = [
     }),
     gauge("sheaves_percpu_committed", Some(Unit::Bytes), "Bytes of all rows", |sample| {
         let bytes = sample.statistics.percpu.as_ref();
-        bytes.map(|percpu| (percpu.committed_bytes * percpu.slots_used) as f64)
+        bytes.map(|percpu| percpu.committed_bytes as f64 * percpu.slots_used as f64)
     }),
     gauge("sheaves_slots", None, "Slots of the engine", |sample| {
         Some(sample.statistics.slots as f64)
@@ -161,15 +186,26 @@ const STATES: [(&str, Count); 5] = [
     ("deferred", |cache| cache.objects_deferred),
 ];
 
-/// Sums over the heap that only grow.
-const TOTALS_THAT_GROW: [&str; 3] = ["purged_bytes", "returned_bytes", "refilled_bytes"];
+/// Sums over the heap: their keys, whether they only grow, and what they are.
+const TOTALS: [(&str, bool, &str); 9] = [
+    ("used_bytes", false, "Heap: memory of blocks that the program has"),
+    ("cached_bytes", false, "Heap: memory of free objects in slots and the depot"),
+    ("dirty_bytes", false, "Heap: free memory that the kernel has not got back"),
+    ("heap_bytes", false, "Heap: memory mapped for slabs"),
+    ("large_bytes", false, "Heap: memory of blocks that are mappings of their own"),
+    ("large_blocks", false, "Heap: blocks that are mappings of their own"),
+    ("purged_bytes", true, "Heap: memory of free slabs returned to the kernel"),
+    ("returned_bytes", true, "Heap: memory returned to the kernel"),
+    ("refilled_bytes", true, "Heap: memory used again after it was returned"),
+];
 
 impl Collector for Samples {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        self.encode_answers(&mut encoder)?;
         self.encode_totals(&mut encoder)?;
         for OfProcess { name, help, unit, kind, value } in &OF_PROCESS {
             let mut family = encoder.encode_descriptor(name, help, unit.as_ref(), *kind)?;
-            for sample in &self.0 {
+            for sample in &self.0.samples {
                 if let Some(value) = value(sample) {
                     encode_value(&mut family, &labels(sample), *kind, value)?;
                 }
@@ -181,25 +217,34 @@ impl Collector for Samples {
 }
 
 impl Samples {
-    /// The sums over the heap, under the names that the processes give them.
+    /// Whether processes answer.
+    fn encode_answers(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let (name, help) = ("sheaves_up", "1 if the process has answered");
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for sample in &self.0.samples {
+            encode_value(&mut family, &labels(sample), MetricType::Gauge, 1.0)?;
+        }
+        for silent in &self.0.silent {
+            let labels = vec![("pid", silent.pid.to_string()), ("name", silent.name.clone())];
+            encode_value(&mut family, &labels, MetricType::Gauge, 0.0)?;
+        }
+        Ok(())
+    }
+
+    /// The sums over the heap that a process knows.
     fn encode_totals(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let keys = self.0.iter().flat_map(|sample| sample.statistics.totals.keys());
-        for key in keys.collect::<BTreeSet<_>>() {
-            // They come from another process.
-            if !key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') {
-                continue;
-            }
+        for (key, grows, help) in TOTALS {
             let (stem, unit) = match key.strip_suffix("_bytes") {
                 Some(stem) => (stem, Some(Unit::Bytes)),
-                None => (key.as_str(), None),
+                None => (key, None),
             };
-            let grows = TOTALS_THAT_GROW.contains(&key.as_str());
             let kind = if grows { MetricType::Counter } else { MetricType::Gauge };
-            let (name, help) = (format!("sheaves_heap_{stem}"), format!("Heap: {key}"));
-            let mut family = encoder.encode_descriptor(&name, &help, unit.as_ref(), kind)?;
-            for sample in &self.0 {
-                let value = sample.statistics.total(key) as f64;
-                encode_value(&mut family, &labels(sample), kind, value)?;
+            let name = format!("sheaves_heap_{stem}");
+            let mut family = encoder.encode_descriptor(&name, help, unit.as_ref(), kind)?;
+            for sample in &self.0.samples {
+                if let Some(value) = sample.statistics.totals.get(key) {
+                    encode_value(&mut family, &labels(sample), kind, *value as f64)?;
+                }
             }
         }
         Ok(())
@@ -209,7 +254,7 @@ impl Samples {
         let (name, help) = ("sheaves_rcu_grace_period", "How long grace periods were under way");
         let (unit, kind) = (Some(&Unit::Seconds), MetricType::Histogram);
         let mut family = encoder.encode_descriptor(name, help, unit, kind)?;
-        for sample in &self.0 {
+        for sample in &self.0.samples {
             let lengths = &sample.rcu.rcu.lengths;
             let bound = |class: usize| match class + 1 == lengths.len() {
                 true => f64::INFINITY,
@@ -217,7 +262,7 @@ impl Samples {
             };
             let buckets = lengths.iter().enumerate().map(|(class, count)| (bound(class), *count));
             let buckets: Vec<_> = buckets.collect();
-            let (sum, count) = (sample.rcu.rcu.lengths_us as f64 / 1e6, lengths.iter().sum());
+            let (sum, count) = (sample.rcu.rcu.lengths_us as f64 / 1e6, sample.rcu.rcu.count());
             let labels = labels(sample);
             let mut one = family.encode_family(&labels)?;
             one.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
@@ -228,7 +273,10 @@ impl Samples {
     fn encode_caches(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let caches = || {
             let of = |sample| move |cache| (labels_of_cache(sample, cache), cache);
-            self.0.iter().flat_map(move |sample| sample.statistics.caches.iter().map(of(sample)))
+            self.0
+                .samples
+                .iter()
+                .flat_map(move |sample| sample.statistics.caches.iter().map(of(sample)))
         };
         let (name, help) = ("sheaves_cache_objects", "Objects of a cache, by where they are");
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;

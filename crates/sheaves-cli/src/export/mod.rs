@@ -5,15 +5,16 @@
 
 mod metrics;
 
+use alloc::collections::BTreeSet;
 use std::process::ExitCode;
 
 use tiny_http::{Header, Request, Response, Server};
 
 use crate::ask::process::Process;
-use crate::ask::sample::Sample;
+use crate::ask::sample::{All, Sample};
 use crate::command_line::ExportOptions;
+use crate::output::print;
 use crate::refusal::Refusal;
-use crate::stat::print;
 
 const CONTENT_TYPE: &[u8] = b"application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -25,30 +26,33 @@ pub(crate) fn export(options: &ExportOptions) -> Result<ExitCode, Refusal> {
 }
 
 /// Asks the processes that are named by their numbers or names; all if there are none.
-fn take(wanted: &[String]) -> Result<Vec<Sample>, Refusal> {
+fn take(wanted: &[String]) -> Result<All, Refusal> {
     if wanted.is_empty() {
-        return Ok(Sample::all());
+        return Ok(All::ask());
     }
-    let mut samples: Vec<Sample> = Vec::new();
-    let all = Process::all();
+    let all: Vec<_> = Process::others().into_iter().filter_map(Process::read).collect();
+    let mut pids = BTreeSet::new();
     for word in wanted {
-        if let Ok(pid) = word.parse() {
-            samples.extend(Sample::take(pid)?);
-            continue;
+        match word.parse::<u32>() {
+            Ok(pid) => pids.extend([pid]),
+            Err(_) => {
+                let named = all.iter().filter(|process| process.name == *word);
+                pids.extend(named.map(|process| process.pid));
+            }
         }
-        let named = all.iter().filter(|process| process.name == *word);
-        let found: Vec<_> =
-            named.filter_map(|process| Sample::take(process.pid).ok()).flatten().collect();
-        if found.is_empty() {
-            let line = format!("no process that answers has the name {word}");
-            return Err(Refusal::no_process(line));
-        }
-        samples.extend(found);
     }
-    let key = |sample: &Sample| (sample.process.pid, sample.object.clone());
-    samples.sort_by_key(key);
-    samples.dedup_by_key(|sample| key(sample));
-    Ok(samples)
+    // One that is named alone has more time, and says why it does not answer.
+    if let ([word], Some(pid)) = (wanted, pids.first())
+        && word.parse() == Ok(*pid)
+    {
+        return Ok(All { samples: Sample::take(*pid)?, silent: Vec::new() });
+    }
+    let answers = All::ask_each(pids.into_iter().collect());
+    if answers.samples.is_empty() && answers.silent.is_empty() {
+        let line = format!("no process that answers has the name {}", wanted.join(" or "));
+        return Err(Refusal::no_process(line));
+    }
+    Ok(answers)
 }
 
 /// Serves until it is ended by a signal.

@@ -1,4 +1,7 @@
 //! A core dump: what the kernel notes in it, and the memory of the process.
+//!
+//! The file may be damaged, or made to look like one. So what it says of sizes and places is
+//! checked against the file itself, and holes in it are not read.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -8,6 +11,8 @@ use object::Endianness;
 use object::elf::{self, FileHeader64};
 use object::read::ReadCache;
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
 use sheaves_slab::internal::trap::layout::MAGIC;
 
 use crate::prof::dump::Mapping;
@@ -27,6 +32,10 @@ const REGISTERS_AARCH64: [usize; 3] = [32, 31, 29];
 const FRAMES_MAX: usize = 64;
 const PAGE_BYTES: usize = 4096;
 const BUFFER_BYTES: usize = 4 << 20;
+/// The most parts of memory: a process has 65,530 mappings, unless more are allowed.
+const SEGMENTS_MAX: u32 = 1 << 18;
+/// The most bytes of notes: a thread has some kilobytes, a mapped file less than one.
+const NOTES_BYTES_MAX: u64 = 64 << 20;
 
 /// A part of the process's memory.
 struct Segment {
@@ -38,6 +47,8 @@ struct Segment {
 /// A core dump.
 pub(crate) struct Core {
     file: File,
+    /// Its length.
+    bytes: u64,
     segments: Vec<Segment>,
     /// The signal that ended the process.
     pub(crate) signal: i32,
@@ -63,10 +74,18 @@ impl Core {
     pub(crate) fn open(path: &Path) -> Result<Core, Refusal> {
         let unreadable =
             |error| Refusal::no_input(format!("cannot read {}: {error}", path.display()));
+        let foreign =
+            || Refusal::bad_data(format!("{} is no core dump of a 64-bit process", path.display()));
+        // A pipe is not opened: that would wait for what is at its other end.
+        let status = path.metadata().map_err(unreadable)?;
+        if !status.is_file() {
+            return Err(foreign());
+        }
         let file = File::open(path).map_err(unreadable)?;
         let cache = ReadCache::new(file.try_clone().map_err(unreadable)?);
         let mut core = Core {
             file,
+            bytes: status.len(),
             segments: Vec::new(),
             signal: 0,
             address: None,
@@ -74,9 +93,7 @@ impl Core {
             registers: [0; 3],
             mappings: Vec::new(),
         };
-        core.parse(&cache).ok_or_else(|| {
-            Refusal::bad_data(format!("{} is no core dump of a 64-bit process", path.display()))
-        })?;
+        core.parse(&cache).ok_or_else(foreign)?;
         Ok(core)
     }
 
@@ -91,13 +108,19 @@ impl Core {
             elf::EM_AARCH64 => REGISTERS_AARCH64,
             _ => return None,
         };
+        if header.phnum(endian, cache).ok()? > SEGMENTS_MAX {
+            return None;
+        }
         for segment in header.program_headers(endian, cache).ok()? {
+            let (offset, bytes) = (segment.p_offset(endian), segment.p_filesz(endian));
             if segment.p_type(endian) == elf::PT_LOAD {
-                self.segments.push(Segment {
-                    address: segment.p_vaddr(endian),
-                    offset: segment.p_offset(endian),
-                    bytes: segment.p_filesz(endian),
-                });
+                let address = segment.p_vaddr(endian);
+                // A dump may be cut short (RLIMIT_CORE, a full disk).
+                let bytes = bytes.min(self.bytes.saturating_sub(offset));
+                address.checked_add(bytes)?;
+                self.segments.push(Segment { address, offset, bytes });
+            } else if bytes > NOTES_BYTES_MAX {
+                continue;
             }
             let Some(mut notes) = segment.notes(endian, cache).ok()? else { continue };
             while let Ok(Some(note)) = notes.next() {
@@ -131,7 +154,7 @@ impl Core {
 
     fn files(&mut self, bytes: &[u8]) -> Option<()> {
         let (count, page) = (number(bytes, 0)? as usize, number(bytes, 8)?);
-        let names = bytes.get(16 + count.checked_mul(24)?..)?.split(|byte| *byte == 0);
+        let names = bytes.get(count.checked_mul(24)?.checked_add(16)?..)?.split(|byte| *byte == 0);
         for (index, name) in (0..count).zip(names) {
             let word = |place: usize| number(bytes, 16 + index * 24 + place * 8);
             let path = String::from_utf8_lossy(name).into_owned();
@@ -146,30 +169,44 @@ impl Core {
         let failed = |error| Refusal::no_input(format!("cannot read the dump: {error}"));
         let magic: Vec<u8> = MAGIC.iter().flat_map(|word| word.to_le_bytes()).collect();
         let mut buffer = vec![0; BUFFER_BYTES];
+        // Parts of memory do not overlap in the file, so that all of them are no more than it.
+        let mut left = self.bytes;
         for segment in &self.segments {
-            for start in (0..segment.bytes).step_by(BUFFER_BYTES) {
-                let used = (segment.bytes - start).min(BUFFER_BYTES as u64) as usize;
-                let part = &mut buffer[..used];
-                if self.file.read_exact_at(part, segment.offset + start).is_err() {
-                    // The dump was cut short (RLIMIT_CORE, a full disk).
-                    break;
-                }
+            let (mut at, end) = (segment.offset, segment.offset + segment.bytes.min(left));
+            left -= end - at;
+            while let Some(data) = self.next_data(at).filter(|data| *data < end) {
+                // Pages begin where the segment begins.
+                at += (data - at) / PAGE_BYTES as u64 * PAGE_BYTES as u64;
+                let part = &mut buffer[..(end - at).min(BUFFER_BYTES as u64) as usize];
+                self.file.read_exact_at(part, at).map_err(failed)?;
                 let mut pages = part.chunks(PAGE_BYTES);
-                let Some(page) = pages.position(|page| page.starts_with(&magic)) else { continue };
-                let mut words = vec![0; count * 8];
-                let offset = segment.offset + start + (page * PAGE_BYTES) as u64;
-                self.file.read_exact_at(&mut words, offset).map_err(failed)?;
-                return Ok(Some(
-                    words.chunks_exact(8).filter_map(|word| number(word, 0)).collect(),
-                ));
+                if let Some(page) = pages.position(|page| page.starts_with(&magic)) {
+                    let mut words = vec![0; count * 8];
+                    let offset = at + (page * PAGE_BYTES) as u64;
+                    self.file.read_exact_at(&mut words, offset).map_err(failed)?;
+                    let words = words.chunks_exact(8).filter_map(|word| number(word, 0));
+                    return Ok(Some(words.collect()));
+                }
+                at += part.len() as u64;
             }
         }
         Ok(None)
     }
 
+    /// Where there is data from `at` on; `None` if all of the rest is a hole.
+    fn next_data(&self, at: u64) -> Option<u64> {
+        match seek(&self.file, SeekFrom::Data(at)) {
+            Ok(data) => Some(data),
+            Err(Errno::NXIO) => None,
+            // The file system does not tell holes from zeros.
+            Err(_) => (at < self.bytes).then_some(at),
+        }
+    }
+
     fn word(&self, address: u64) -> Option<u64> {
         let is_there = |segment: &&Segment| {
-            address.checked_sub(segment.address).is_some_and(|at| at + 8 <= segment.bytes)
+            let at = address.checked_sub(segment.address);
+            at.and_then(|at| at.checked_add(8)).is_some_and(|end| end <= segment.bytes)
         };
         let segment = self.segments.iter().find(is_there)?;
         let mut bytes = [0; 8];
@@ -184,11 +221,11 @@ impl Core {
         let mut found = vec![counter as usize];
         while found.len() < FRAMES_MAX
             && frame >= lowest
-            && let (Some(next), Some(caller)) = (self.word(frame), self.word(frame + 8))
+            && let (Some(next), Some(caller)) = (self.word(frame), self.word(frame.wrapping_add(8)))
             && caller != 0
         {
             found.push(caller as usize);
-            (lowest, frame) = (frame + 1, next);
+            (lowest, frame) = (frame.saturating_add(1), next);
         }
         found
     }

@@ -7,7 +7,6 @@
 mod core_file;
 
 use core::fmt::Write as _;
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use sheaves_slab::internal::trap::layout::{
@@ -15,6 +14,7 @@ use sheaves_slab::internal::trap::layout::{
 };
 
 use crate::command_line::InspectOptions;
+use crate::output::print;
 use crate::prof::symbols::Symbols;
 use crate::refusal::Refusal;
 use core_file::Core;
@@ -58,8 +58,7 @@ pub(crate) fn inspect(options: &InspectOptions) -> Result<ExitCode, Refusal> {
         }
         None => text.push_str("not at a guarded block\n"),
     }
-    // The reader may have closed the pipe: no failure.
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    print(&text)?;
     Ok(ExitCode::from(u8::from(!is_found)))
 }
 

@@ -13,10 +13,10 @@ const COUNT: usize = 30;
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Sums {
-    objects: i64,
-    bytes: i64,
+    objects: i128,
+    bytes: i128,
     /// Objects that were freed since profiling began.
-    freed: i64,
+    freed: i128,
 }
 
 /// The changes, by what is there and on which stack.
@@ -31,9 +31,9 @@ impl Changes {
                 let stack: Vec<_> =
                     profile.stack(site).map(|frame| frame.function.clone()).collect();
                 let sums = changes.entry((what(site), stack)).or_default();
-                let (objects, all) = (site.objects.cast_signed(), site.all_objects.cast_signed());
+                let (objects, all) = (i128::from(site.objects), i128::from(site.all_objects));
                 sums.objects += sign * objects;
-                sums.bytes += sign * site.bytes.cast_signed();
+                sums.bytes += sign * i128::from(site.bytes);
                 sums.freed += sign * (all - objects);
             }
         }
@@ -50,7 +50,7 @@ impl Changes {
     }
 
     pub(crate) fn text(&self) -> String {
-        let total: i64 = self.0.iter().map(|(.., sums)| sums.bytes).sum();
+        let total: i128 = self.0.iter().map(|(.., sums)| sums.bytes).sum();
         let mut text = format!("{} in all\n", signed(total));
         for (what, stack, sums) in self.0.iter().take(COUNT) {
             let _ = writeln!(
@@ -65,8 +65,12 @@ impl Changes {
     }
 }
 
-fn signed(count: i64) -> String {
-    format!("{}{}", if count < 0 { '-' } else { '+' }, bytes(count.unsigned_abs()))
+fn signed(count: i128) -> String {
+    format!(
+        "{}{}",
+        if count < 0 { '-' } else { '+' },
+        bytes(count.unsigned_abs().try_into().unwrap_or(u64::MAX))
+    )
 }
 
 #[cfg(test)]

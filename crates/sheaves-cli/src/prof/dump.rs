@@ -1,4 +1,12 @@
 //! The text of a dump, see `sheaves_slab::internal::sampling`, and the mappings after it.
+//!
+//! It may come from any process or file, so what it has is limited.
+
+use crate::output;
+
+/// Sites, and addresses of one.
+const SITES_MAX: usize = 1 << 17;
+const ADDRESSES_MAX: usize = 256;
 
 /// What a dump says.
 #[derive(Debug, PartialEq)]
@@ -55,14 +63,22 @@ impl Dump {
             sites: Vec::new(),
             mappings: Vec::new(),
         };
-        for line in lines.by_ref().take_while(|line| *line != "end") {
-            dump.read(line).ok_or_else(|| format!("it has the line {line:.60?}"))?;
+        let wrong = |line: &str| format!("it has the line {line:.60?}");
+        loop {
+            match lines.next() {
+                None => return Err("its end is missing".to_owned()),
+                Some("end") => break,
+                Some(line) => dump.read(line).ok_or_else(|| wrong(line))?,
+            }
         }
-        if !text.lines().any(|line| line == "end") {
-            return Err("its end is missing".to_owned());
+        if !text.ends_with('\n') {
+            return Err("its last line is cut short".to_owned());
         }
         if lines.next() == Some("maps") {
-            dump.mappings = lines.filter_map(mapping).collect();
+            for line in lines {
+                range(line).ok_or_else(|| wrong(line))?;
+                dump.mappings.extend(mapping(line));
+            }
         }
         Ok(dump)
     }
@@ -71,7 +87,7 @@ impl Dump {
     pub(crate) fn join(mut self, other: Dump) -> Dump {
         self.since_ms = self.since_ms.min(other.since_ms);
         self.until_ms = self.until_ms.max(other.until_ms);
-        self.dropped += other.dropped;
+        self.dropped = self.dropped.saturating_add(other.dropped);
         self.sites.extend(other.sites);
         self
     }
@@ -83,7 +99,8 @@ impl Dump {
             "since_ms" => self.since_ms = rest.parse().ok()?,
             "until_ms" => self.until_ms = rest.parse().ok()?,
             "dropped" => self.dropped = rest.parse().ok()?,
-            "site" => self.sites.push(site(rest)?),
+            "site" if self.sites.len() < SITES_MAX => self.sites.push(site(rest)?),
+            "site" => return None,
             // Lines of later versions that change nothing.
             _ => {}
         }
@@ -98,11 +115,13 @@ fn site(line: &str) -> Option<Site> {
         "deferred" => true,
         _ => return None,
     };
-    let (kind, cache) = (words.next()?.to_owned(), words.next()?.to_owned());
+    let mut name = || words.next().map(|word| output::name(word.as_bytes()));
+    let (kind, cache) = (name()?, name()?);
     let mut number = || words.next()?.parse::<u64>().ok();
     let [samples, objects, bytes, all_objects, all_bytes] =
         [number()?, number()?, number()?, number()?, number()?];
-    let addresses = words.map(|word| u64::from_str_radix(word, 16).ok()).collect::<Option<_>>()?;
+    let addresses = words.map(|word| u64::from_str_radix(word, 16).ok());
+    let addresses = addresses.collect::<Option<Vec<_>>>().filter(|it| it.len() <= ADDRESSES_MAX)?;
     Some(Site {
         is_deferred,
         kind,
@@ -118,13 +137,20 @@ fn site(line: &str) -> Option<Site> {
 
 /// A mapping of a file; `None` for any other line.
 pub(crate) fn mapping(line: &str) -> Option<Mapping> {
+    let (start, end, offset) = range(line)?;
+    let path = line.find(" /").map(|place| line[place + 1..].to_owned())?;
+    Some(Mapping { start, end, offset, path })
+}
+
+/// The addresses of a mapping, and the offset in its file.
+fn range(line: &str) -> Option<(u64, u64, u64)> {
     let mut words = line.split_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
     let hexadecimal = |word: &str| u64::from_str_radix(word, 16).ok();
     let (_rights, offset) = (words.next()?, hexadecimal(words.next()?)?);
     let (_device, _inode) = (words.next()?, words.next()?);
-    let path = line.find(" /").map(|place| line[place + 1..].to_owned())?;
-    Some(Mapping { start: hexadecimal(start)?, end: hexadecimal(end)?, offset, path })
+    let (start, end) = (hexadecimal(start)?, hexadecimal(end)?);
+    (start <= end).then_some((start, end, offset))
 }
 
 #[cfg(test)]

@@ -8,13 +8,15 @@ use crate::refusal::Refusal;
 /// The graph as SVG.
 pub(crate) fn draw(profile: &Profile) -> Result<Vec<u8>, Refusal> {
     let sites = profile.dump.sites.iter().filter(|site| site.bytes != 0);
+    // Their sum must be a number, too.
+    let most = u64::MAX / (profile.dump.sites.len() as u64).max(1);
     let lines: Vec<String> = sites
         .map(|site| {
             let mut stack: Vec<String> =
                 profile.stack(site).map(|frame| plain(&frame.function)).collect();
             stack.reverse();
             stack.push(format!("[{}]", plain(&what(site))));
-            format!("{} {}", stack.join(";"), site.bytes)
+            format!("{} {}", stack.join(";"), site.bytes.min(most))
         })
         .collect();
     if lines.is_empty() {

@@ -5,6 +5,7 @@
 
 mod changes;
 pub(crate) mod dump;
+pub(crate) mod files;
 mod flame;
 mod named;
 mod pprof;
@@ -12,17 +13,24 @@ pub(crate) mod symbols;
 mod text;
 
 use core::time::Duration;
-use std::io::Write as _;
-use std::path::Path;
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
 use std::process::ExitCode;
 
 use sheaves_control::layout::{PROFILE_DUMP, PROFILE_START, PROFILE_STOP};
 
-use crate::ask::{Asked, each};
+use crate::ask::{Asked, apart, each};
 use crate::command_line::{ProfCommand, ProfHeap, ProfLeaks};
+use crate::output::{print, say, write};
 use crate::refusal::Refusal;
 use dump::Dump;
 use named::Profile;
+use symbols::Symbols;
+
+/// The largest dump that is read: 16 times what a process can answer.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+/// How long it may take to read the list of a process's mappings.
+const MAPPINGS_LIMIT: Duration = Duration::from_secs(1);
 
 /// Runs a subcommand of `sheaves prof`.
 pub(crate) fn run(command: &ProfCommand) -> Result<ExitCode, Refusal> {
@@ -59,42 +67,63 @@ fn leaks(options: &ProfLeaks) -> Result<(), Refusal> {
     let before = profile(&source)?;
     std::thread::sleep(Duration::from_secs(options.seconds));
     let after = profile(&source)?;
-    print(&changes::Changes::between(&before, &after).grown_and_never_freed().text())
+    print(&changes::Changes::between(&before, &after).grown_and_never_freed().text()).map(drop)
 }
 
 /// The profile of a process, if `source` is a number, or in a file.
 fn profile(source: &str) -> Result<Profile, Refusal> {
-    let dump = match source.parse::<u32>() {
-        Ok(pid) => of_process(pid)?,
-        Err(_) => read(source, &of_file(source)?)?,
-    };
-    Ok(Profile::of(dump))
+    match source.parse::<u32>() {
+        Ok(pid) => of_process(pid),
+        Err(_) => {
+            let mut dump = read(source, &of_file(source)?)?;
+            let mappings = core::mem::take(&mut dump.mappings);
+            if mappings.is_empty() && !dump.sites.is_empty() {
+                say(&format!("{source} has no mappings: its functions have no names"));
+            }
+            Ok(Profile::of(dump, Symbols::new(mappings)))
+        }
+    }
 }
 
 fn of_file(path: &str) -> Result<String, Refusal> {
-    std::fs::read_to_string(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Refusal::no_input(format!("{path} is not there")),
-        std::io::ErrorKind::InvalidData => not_a_dump(path, "it is not text"),
+    let read = || {
+        let mut text = String::new();
+        File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+        Ok(text)
+    };
+    let text = read().map_err(|error: std::io::Error| match error.kind() {
+        ErrorKind::NotFound => Refusal::no_input(format!("{path} is not there")),
+        ErrorKind::InvalidData => not_a_dump(path, "it is not text"),
         _ => Refusal::no_input(format!("cannot read {path}: {error}")),
-    })
+    })?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(not_a_dump(path, "it is longer than 64 MiB"));
+    }
+    Ok(text)
 }
 
-/// The dump of a running process, of all its heaps, and its maps.
-fn of_process(pid: u32) -> Result<Dump, Refusal> {
+/// The profile of a running process, of all its heaps.
+fn of_process(pid: u32) -> Result<Profile, Refusal> {
     let dumps = each(pid, |mut asked| {
-        let dump = asked.ask(PROFILE_DUMP, 0)?;
-        let maps = std::fs::read_to_string(asked.process.path("maps"));
-        // Without them, of a process that has ended just now, there are no names.
-        let text = dump + &maps.unwrap_or_default();
-        Ok((asked.process.name.clone(), read(&asked.process.to_string(), &text)?))
+        let dump = read(&asked.process.to_string(), &asked.ask(PROFILE_DUMP, 0)?)?;
+        Ok((asked.process, dump))
     })?;
-    let name = dumps.first().map(|(name, _)| name.clone()).unwrap_or_default();
+    let process = dumps.first().map(|(process, _)| process.clone());
     let sampled = dumps.into_iter().map(|(_, dump)| dump).filter(|dump| dump.since_ms != 0);
-    sampled.reduce(Dump::join).ok_or_else(|| {
-        Refusal::unavailable(format!(
-            "process {pid} ({name}) takes no samples: turn profiling on by `sheaves prof on {pid}`"
-        ))
-    })
+    match (sampled.reduce(Dump::join), process) {
+        (Some(dump), Some(process)) => {
+            // Without them, of a process that has ended just now, there are no names.
+            let mappings = apart::within(MAPPINGS_LIMIT, move || process.mappings());
+            Ok(Profile::of(dump, Symbols::of_process(pid, mappings.unwrap_or_default())))
+        }
+        (_, process) => {
+            let name = process.map(|process| process.name).unwrap_or_default();
+            Err(Refusal::unavailable(format!(
+                "process {pid} ({name}) takes no samples: turn profiling on by `sheaves prof on \
+                 {pid}`"
+            )))
+        }
+    }
 }
 
 fn read(source: &str, text: &str) -> Result<Dump, Refusal> {
@@ -103,20 +132,4 @@ fn read(source: &str, text: &str) -> Result<Dump, Refusal> {
 
 fn not_a_dump(source: &str, wrong: &str) -> Refusal {
     Refusal::bad_data(format!("{source} is not a heap profile of Sheaves: {wrong}"))
-}
-
-fn write(path: &Path, bytes: &[u8]) -> Result<(), Refusal> {
-    std::fs::write(path, bytes).map_err(|error| {
-        Refusal::cannot_create(format!("cannot write {}: {error}", path.display()))
-    })
-}
-
-fn print(text: &str) -> Result<(), Refusal> {
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
-        // The reader closed the pipe (`sheaves prof heap FILE | head`): no failure.
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Refusal::output(format!("cannot write to stdout: {error}")))
-        }
-        _ => Ok(()),
-    }
 }

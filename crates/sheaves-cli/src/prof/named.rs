@@ -14,8 +14,7 @@ pub(crate) struct Profile {
 
 impl Profile {
     /// Looks up all addresses of a dump.
-    pub(crate) fn of(mut dump: Dump) -> Profile {
-        let mut symbols = Symbols::new(core::mem::take(&mut dump.mappings));
+    pub(crate) fn of(dump: Dump, mut symbols: Symbols) -> Profile {
         let mut frames = HashMap::new();
         for address in dump.sites.iter().flat_map(|site| &site.addresses) {
             frames.entry(*address).or_insert_with(|| symbols.frames(*address));
@@ -35,7 +34,7 @@ impl Profile {
 
     /// The sum of what is live, and of what is deferred.
     pub(crate) fn total_bytes(&self) -> u64 {
-        self.dump.sites.iter().map(|site| site.bytes).sum()
+        self.dump.sites.iter().fold(0, |sum, site| sum.saturating_add(site.bytes))
     }
 }
 

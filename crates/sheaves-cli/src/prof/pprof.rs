@@ -9,6 +9,7 @@ use prost::Message as _;
 
 use super::named::Profile;
 use super::symbols::Frame;
+use crate::output::plain;
 
 /// The messages of `profile.proto` that are used, with their numbers there.
 mod proto {
@@ -232,7 +233,7 @@ impl Builder {
                 memory_start: mapping.start,
                 memory_limit: mapping.end,
                 file_offset: mapping.offset,
-                filename: self.string(&mapping.path),
+                filename: self.string(&plain(&mapping.path)),
                 build_id: self.string(build_id),
                 has_functions: true,
             };

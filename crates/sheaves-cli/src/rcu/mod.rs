@@ -18,8 +18,8 @@ use sheaves_control::layout::{BEGIN_GRACE_PERIOD, RCU};
 use crate::ask::answer::{GracePeriods, Rcu};
 use crate::ask::{Asked, each};
 use crate::command_line::RcuOptions;
+use crate::output::print;
 use crate::refusal::Refusal;
-use crate::stat::print;
 use watch::{Section, Watch};
 
 /// The time between two questions.
@@ -59,12 +59,13 @@ impl Report {
     }
 
     fn renew(&mut self) -> Result<(), Refusal> {
+        self.asked.renew();
         self.last = self.asked.ask_json(RCU, BEGIN_GRACE_PERIOD)?;
         if let Some(section) = self.watch.note(&self.last, Instant::now())
             && section.age >= STACK_AGE.max(self.watch.stack_age * 2)
         {
             self.watch.stack_age = section.age;
-            let stack = stack::of(self.asked.process.pid, section.tid);
+            let stack = stack::of(&self.asked.process, section.tid);
             self.stack = Some((section, stack));
         }
         Ok(())
@@ -128,7 +129,7 @@ impl Report {
 
 /// Percentiles and a histogram.
 fn write_lengths(out: &mut String, periods: &GracePeriods) -> fmt::Result {
-    let total: u64 = periods.lengths.iter().sum();
+    let total = periods.count();
     let Ok(mut histogram) = Histogram::<u64>::new_with_bounds(1, 1 << 40, 2) else { return Ok(()) };
     for (class, count) in periods.lengths.iter().enumerate() {
         // Within the bounds, where it always succeeds.
@@ -149,8 +150,8 @@ fn write_lengths(out: &mut String, periods: &GracePeriods) -> fmt::Result {
     )?;
     let most = periods.lengths.iter().max().copied().unwrap_or(1).max(1);
     for (class, count) in periods.lengths.iter().enumerate().filter(|(_, count)| **count > 0) {
-        let bar = "#".repeat((count * 40).div_ceil(most) as usize);
-        writeln!(out, "  below {:>8} {count:>10} {bar}", time(1 << class))?;
+        let bar = "#".repeat(count.saturating_mul(40).div_ceil(most) as usize);
+        writeln!(out, "  below {:>8} {count:>10} {bar}", time(1 << class.min(63)))?;
     }
     Ok(())
 }

@@ -1,9 +1,14 @@
 //! The stack of a thread of another process, by its frame pointers.
 //!
-//! The thread is stopped for some microseconds by ptrace(2), and runs again whatever happens: if
-//! this command ends before, the kernel detaches it.
+//! The thread is stopped for some microseconds by ptrace(2), and runs again whatever happens: all
+//! is done by a thread of its own, and the kernel detaches what that has seized when it ends.
+//!
+//! It is the process that says which thread is to be stopped, so that is not believed. A thread
+//! that is seized goes on, and its number cannot become another's; so it is seized first, then
+//! looked up among the threads of the process, and only then stopped.
 
 use core::time::Duration;
+use std::io::IoSliceMut;
 use std::thread::sleep;
 use std::time::Instant;
 
@@ -12,10 +17,10 @@ use nix::sys::ptrace;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
-use std::io::IoSliceMut;
 
-use blazesym::symbolize::source::{Process, Source};
-use blazesym::symbolize::{Input, Symbolized, Symbolizer};
+use crate::ask::apart;
+use crate::ask::process::Process;
+use crate::prof::symbols::Symbols;
 
 /// The innermost function first, or why there is no stack.
 pub(crate) type Stack = Result<Vec<String>, String>;
@@ -25,56 +30,61 @@ const FRAMES_MAX: usize = 64;
 const FRAME_BYTES_MAX: u64 = 1 << 20;
 /// A thread that cannot be stopped within this time is in the kernel.
 const STOP: Duration = Duration::from_millis(500);
+/// All of it takes no longer.
+const LIMIT: Duration = Duration::from_secs(1);
 
-/// The stack of a thread.
-pub(crate) fn of(pid: u32, tid: i32) -> Stack {
-    let addresses = Stopped::stop(tid)?.addresses()?;
-    let described = |address: &u64| format!("{address:#x}");
-    let mut source = Process::new(pid.into());
-    // Links of `/proc/PID/map_files` are for root only.
-    source.map_files = false;
-    let symbolizer = Symbolizer::new();
-    let source = Source::Process(source);
-    let Ok(symbols) = symbolizer.symbolize(&source, Input::AbsAddr(&addresses)) else {
-        return Ok(addresses.iter().map(described).collect());
-    };
-    let name = |(address, symbol): (&u64, &Symbolized<'_>)| match symbol {
-        Symbolized::Sym(symbol) => match &symbol.code_info {
-            Some(place) => {
-                let line = place.line.unwrap_or(0);
-                format!("{} at {}:{line}", symbol.name, place.to_path().display())
-            }
-            None => symbol.name.to_string(),
-        },
-        Symbolized::Unknown(_) => described(address),
-    };
-    Ok(addresses.iter().zip(&symbols).map(name).collect())
+/// The stack of a thread, by its number in the process's own namespace.
+pub(crate) fn of(process: &Process, own_number: i32) -> Stack {
+    let of = process.clone();
+    let read = apart::within(LIMIT, move || {
+        let addresses = Stopped::stop(&of, own_number)?.addresses()?;
+        Ok((addresses, of.mappings()))
+    });
+    let (addresses, mappings) =
+        read.unwrap_or_else(|| Err(format!("it takes more than {} s", LIMIT.as_secs())))?;
+    let mut symbols = Symbols::of_process(process.pid, mappings);
+    let mut names = Vec::new();
+    for (index, address) in addresses.into_iter().enumerate() {
+        // As if it were a return address, for the look-up.
+        let after = address.saturating_add(u64::from(index == 0));
+        names.extend(symbols.frames(after).into_iter().map(|frame| match frame.line {
+            0 => frame.function,
+            line => format!("{} at {}:{line}", frame.function, frame.file),
+        }));
+    }
+    Ok(names)
 }
 
-/// A thread that is stopped, and runs again when this is dropped.
+/// A thread that is seized, and runs again when this is dropped.
 struct Stopped(Pid);
 
 impl Stopped {
-    fn stop(tid: i32) -> Result<Self, String> {
-        let thread = Pid::from_raw(tid);
+    fn stop(process: &Process, own_number: i32) -> Result<Self, String> {
+        let absent = || "the process has no such thread".to_owned();
+        let number = process.thread(own_number).ok_or_else(absent)?;
+        let thread = Pid::from_raw(number);
         ptrace::seize(thread, ptrace::Options::empty()).map_err(|error| match error {
             Errno::EPERM => "ptrace is not permitted (try as root)".to_owned(),
             Errno::ESRCH => "the thread has ended".to_owned(),
             error => format!("ptrace: {error}"),
         })?;
-        let stopped = Self(thread);
+        let seized = Self(thread);
+        if !process.has_thread(number, own_number) {
+            return Err(absent());
+        }
         ptrace::interrupt(thread).map_err(|error| format!("ptrace: {error}"))?;
         let begin = Instant::now();
         while begin.elapsed() < STOP {
             match waitpid(thread, Some(WaitPidFlag::__WALL | WaitPidFlag::WNOHANG)) {
                 Ok(WaitStatus::StillAlive) => sleep(Duration::from_micros(50)),
-                Ok(WaitStatus::PtraceEvent(..) | WaitStatus::Stopped(..)) => return Ok(stopped),
+                Ok(WaitStatus::PtraceEvent(..) | WaitStatus::Stopped(..)) => return Ok(seized),
                 _ => return Err("the thread has ended".to_owned()),
             }
         }
         Err("the thread does not leave the kernel".to_owned())
     }
 
+    /// The address of the instruction, then those to which functions return.
     fn addresses(&self) -> Result<Vec<u64>, String> {
         let [instruction, mut frame, mut above] = self.registers()?;
         let mut addresses = vec![instruction];
@@ -85,9 +95,8 @@ impl Stopped {
             let Some([next, caller]) = self.read(frame).filter(|[_, caller]| *caller != 0) else {
                 break;
             };
-            // The call, not the instruction after it.
-            addresses.push(caller - 1);
-            (above, frame) = (frame + 16, next);
+            addresses.push(caller);
+            (above, frame) = (frame.saturating_add(16), next);
         }
         Ok(addresses)
     }
@@ -120,7 +129,7 @@ impl Stopped {
 impl Drop for Stopped {
     fn drop(&mut self) {
         // It fails for a thread that has ended, and for one that is not stopped: the kernel
-        // detaches that one when this command ends.
+        // detaches that one when this thread ends.
         let _ = ptrace::detach(self.0, None);
     }
 }

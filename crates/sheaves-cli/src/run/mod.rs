@@ -29,7 +29,7 @@ pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, Refusal> {
     let path = resolve::resolve(program)?;
     let image = inspect::inspect(&path, &preload)?;
     for warning in image.warnings {
-        eprintln!("sheaves: warning: {}: {}", warning.found, warning.advice);
+        crate::output::say(&format!("warning: {}: {}", warning.found, warning.advice));
     }
     let stats = options.stats_file.as_deref().map(writable).transpose()?;
     let mut start = Start::new(options, &path, image.through_shell);

@@ -13,10 +13,10 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use crate::ask::sample::Sample;
+use crate::ask::sample::{All, Sample};
 use crate::command_line::{Sort, TopOptions};
+use crate::output::{print, print_while_read};
 use crate::refusal::Refusal;
-use crate::stat::print;
 use table::Table;
 
 pub(crate) fn top(options: &TopOptions) -> Result<ExitCode, Refusal> {
@@ -33,7 +33,7 @@ pub(crate) fn top(options: &TopOptions) -> Result<ExitCode, Refusal> {
         return print(&json(options.pid)?);
     }
     let table = match options.pid {
-        None => Table::of_processes(&Sample::all(), &[]),
+        None => Table::of_processes(&All::ask(), &[]),
         Some(pid) => Table::of_caches(&Sample::take(pid)?, &[], sort),
     };
     let mut text = String::new();
@@ -51,10 +51,11 @@ struct Process {
     others: Vec<Sample>,
 }
 
-/// One JSON object for a process, or an array of those of all heaps of all processes.
+/// One JSON object for a process, or an array of those of all heaps of all processes,
+/// and of processes that do not answer.
 fn json(pid: Option<u32>) -> Result<String, Refusal> {
     let text = match pid {
-        None => serde_json::to_string(&Sample::all()),
+        None => serde_json::to_string(&All::ask()),
         Some(pid) => {
             let mut others = Sample::take(pid)?;
             let first = others.remove(0);
@@ -65,10 +66,10 @@ fn json(pid: Option<u32>) -> Result<String, Refusal> {
     Ok(text + "\n")
 }
 
-/// A line of JSON in each period, until the process ends.
+/// A line of JSON in each period, until the process ends or nothing reads the lines.
 fn print_lines(pid: Option<u32>, period: Duration) -> Result<ExitCode, Refusal> {
-    loop {
-        print(&json(pid)?)?;
+    while print_while_read(&json(pid)?)? {
         std::thread::sleep(period);
     }
+    Ok(ExitCode::SUCCESS)
 }

@@ -1,11 +1,11 @@
 //! The tables: of processes, and of the caches of one.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use core::cmp::Reverse;
-use core::fmt;
+use core::fmt::{self, Write as _};
 
 use crate::ask::answer::Cache;
-use crate::ask::sample::Sample;
+use crate::ask::sample::{All, Sample, Silent};
 use crate::command_line::Sort;
 
 /// Lines about the whole, and a table.
@@ -49,9 +49,9 @@ const OF_CACHES: &[(&str, usize)] = &[
 ];
 
 impl Table {
-    /// All processes, the largest first.
-    pub(crate) fn of_processes(samples: &[Sample], before: &[Sample]) -> Self {
-        let mut sorted: Vec<_> = samples.iter().collect();
+    /// All processes, the largest first, and then those that do not answer.
+    pub(crate) fn of_processes(all: &All, before: &[Sample]) -> Self {
+        let mut sorted: Vec<_> = all.samples.iter().collect();
         sorted.sort_by_key(|sample| Reverse(sample.statistics.total("used_bytes")));
         let row = |sample: &&Sample| {
             let (pid, before) = (sample.process.pid, sample.among(before));
@@ -70,12 +70,17 @@ impl Table {
                 sample.process.full_name(),
             ]
         };
-        let processes: BTreeSet<_> = samples.iter().map(|sample| sample.process.pid).collect();
+        let processes: BTreeSet<_> = sorted.iter().map(|sample| sample.process.pid).collect();
+        let mut line = format!("sheaves: {} that answer", count(processes.len(), "process"));
+        if !all.silent.is_empty() {
+            let _ = write!(line, ", {} that do not", all.silent.len());
+        }
+        let pids = sorted.iter().map(|sample| sample.process.pid);
         Self {
-            lines: vec![format!("sheaves: {} processes that answer", processes.len())],
+            lines: vec![line],
             columns: OF_PROCESSES,
-            rows: sorted.iter().map(row).collect(),
-            pids: sorted.iter().map(|sample| sample.process.pid).collect(),
+            rows: sorted.iter().map(row).chain(all.silent.iter().map(row_of_silent)).collect(),
+            pids: pids.chain(all.silent.iter().map(|silent| silent.pid)).collect(),
         }
     }
 
@@ -85,7 +90,13 @@ impl Table {
         let lines = heaps.clone().flat_map(|(sample, before)| head(sample, before)).collect();
         let mut caches: Vec<_> = heaps
             .flat_map(|(sample, before)| {
-                sample.statistics.caches.iter().map(move |cache| Row::new(cache, sample, before))
+                let earlier = before.map(|before| before.statistics.caches.iter());
+                let earlier: BTreeMap<_, _> =
+                    earlier.into_iter().flatten().map(|cache| (&*cache.name, cache)).collect();
+                let caches = sample.statistics.caches.iter();
+                caches.map(move |cache| {
+                    Row::new(cache, sample, before, earlier.get(&*cache.name).copied())
+                })
             })
             .collect();
         caches.sort_by(|one, other| one.name.cmp(&other.name));
@@ -126,6 +137,20 @@ impl Table {
     }
 }
 
+/// The row of a process of which only number and name are known.
+fn row_of_silent(silent: &Silent) -> Vec<String> {
+    let mut cells = vec!["-".to_owned(); OF_PROCESSES.len()];
+    cells[0] = silent.pid.to_string();
+    cells[OF_PROCESSES.len() - 1] = format!("{} (does not answer)", silent.name);
+    cells
+}
+
+/// A number of things, in words.
+fn count(number: usize, thing: &str) -> String {
+    let plural = if thing.ends_with('s') { "es" } else { "s" };
+    format!("{number} {thing}{}", if number == 1 { "" } else { plural })
+}
+
 /// A cache, in the table of its process.
 struct Row<'a> {
     cache: &'a Cache,
@@ -138,13 +163,19 @@ struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    fn new(cache: &'a Cache, sample: &Sample, before: Option<&Sample>) -> Self {
-        let rate = |count: fn(&Cache) -> u64| {
-            sample.rate(before, move |sample| {
-                let mut caches = sample.statistics.caches.iter();
-                caches.find(|other| other.name == cache.name).map_or(0, count)
-            })
-        };
+    fn new(
+        cache: &'a Cache,
+        sample: &Sample,
+        before: Option<&Sample>,
+        earlier: Option<&Cache>,
+    ) -> Self {
+        let rate =
+            |count: fn(&Cache) -> u64| {
+                let is_now = |of: &Sample| core::ptr::eq(of, sample);
+                sample.rate(before, |of| {
+                    if is_now(of) { count(cache) } else { earlier.map_or(0, count) }
+                })
+            };
         let name = match &sample.object {
             None => cache.name.clone(),
             Some(object) => format!("{}, {object}", cache.name),
@@ -242,7 +273,7 @@ fn head(sample: &Sample, before: Option<&Sample>) -> Vec<String> {
 fn mean_length(sample: &Sample, before: Option<&Sample>) -> String {
     let sums = |sample: &Sample| {
         let lengths = &sample.rcu.rcu;
-        (lengths.lengths.iter().sum::<u64>(), lengths.lengths_us)
+        (lengths.count(), lengths.lengths_us)
     };
     let ((count, us), (count_before, us_before)) = (sums(sample), before.map_or((0, 0), sums));
     let mean = us.saturating_sub(us_before).checked_div(count.saturating_sub(count_before));

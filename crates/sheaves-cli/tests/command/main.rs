@@ -3,6 +3,7 @@
 mod allocators;
 mod doctor;
 mod guard;
+mod hostile;
 mod prof;
 mod real_object;
 mod refusals;

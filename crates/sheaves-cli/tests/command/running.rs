@@ -200,7 +200,7 @@ fn program_that_does_nothing_is_named() {
     let line = refusal("stat", &sleeps.id().to_string(), 75);
     assert_eq!(
         line,
-        "sheaves: process PID (sleep) has not answered for 5 s: it answers when it allocates \
+        "sheaves: process PID (sleep) has not answered for 1 s: it answers when it allocates \
          more; not in a sandbox, and not while a deferred call runs for long"
     );
     sleeps.kill().expect("killed");
@@ -273,7 +273,7 @@ fn process_that_stops_or_ends_is_not_waited_for_without_end() {
     };
     signal("-STOP");
     let line = refusal("stat", &program.pid(), 75);
-    assert!(line.contains("(busy) has not answered for 5 s"), "{line}");
+    assert!(line.contains("(busy) has not answered for 1 s"), "{line}");
     // It is asked while it is stopped, and then killed.
     let mut command = Command::new(assert_cmd::cargo::cargo_bin("sheaves"));
     let command = command.args(["stat", &program.pid()]).stderr(Stdio::piped());

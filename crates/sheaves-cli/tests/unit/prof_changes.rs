@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::prof::dump::Dump;
+use crate::prof::symbols::Symbols;
 
 fn profile(sites: &str) -> Profile {
     let text = format!("sheaves heap profile 1\n{sites}end\n");
-    Profile::of(Dump::parse(&text).unwrap())
+    Profile::of(Dump::parse(&text).unwrap(), Symbols::new(Vec::new()))
 }
 
 #[test]

@@ -1,0 +1,79 @@
+//! What the commands print and write.
+//!
+//! Names and answers come from other processes and from their files, so all of it passes through
+//! one filter: nothing of it can move the cursor, set a title or reverse the order of letters.
+
+use alloc::borrow::Cow;
+use std::io::{self, ErrorKind, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+
+use crate::refusal::Refusal;
+
+/// Characters that names have at most where they are shown.
+const NAME_CHARS_MAX: usize = 128;
+
+/// A text without what a terminal obeys: `?` stands for each such character. Lines stay.
+pub(crate) fn plain(text: &str) -> Cow<'_, str> {
+    let is_shown = |char: char| char == '\n' || char == '\t' || is_plain(char);
+    if text.chars().all(is_shown) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().map(|char| if is_shown(char) { char } else { '?' }).collect())
+}
+
+/// A name that something else has chosen: one line of limited length.
+pub(crate) fn name(bytes: &[u8]) -> String {
+    line(&String::from_utf8_lossy(&bytes[..bytes.len().min(4 * NAME_CHARS_MAX)]), NAME_CHARS_MAX)
+}
+
+/// The first `most` characters of a text, as one line.
+pub(crate) fn line(text: &str, most: usize) -> String {
+    text.chars().take(most).map(|char| if is_plain(char) { char } else { '?' }).collect()
+}
+
+/// True of what is neither a control character nor one that changes the direction of others or
+/// begins a line.
+pub(crate) fn is_plain(char: char) -> bool {
+    let is_format = matches!(char, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2066}'..='\u{2069}' | '\u{feff}');
+    !char.is_control() && !is_format
+}
+
+/// Prints to stdout; a reader that closes the pipe early (`sheaves top | head`) is no failure.
+pub(crate) fn print(text: &str) -> Result<ExitCode, Refusal> {
+    print_while_read(text).map(|_| ExitCode::SUCCESS)
+}
+
+/// The same; false once nothing reads it any more.
+pub(crate) fn print_while_read(text: &str) -> Result<bool, Refusal> {
+    let mut out = io::stdout().lock();
+    match out.write_all(plain(text).as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Refusal::output(format!("cannot write to stdout: {error}"))),
+    }
+}
+
+/// Prints a line to stderr, if that takes it.
+pub(crate) fn say(line: &str) {
+    let line = plain(line).replace('\n', " ");
+    let _ = writeln!(io::stderr().lock(), "sheaves: {line}");
+}
+
+/// Writes a file, or says that it is not complete. Some file systems report a full disk only when
+/// the file is stored.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Refusal> {
+    let write = || {
+        let mut file = std::fs::File::create(path)?;
+        file.write_all(bytes)?;
+        // Pipes and devices cannot be stored.
+        if file.metadata()?.is_file() { file.sync_data() } else { Ok(()) }
+    };
+    let cannot = |error| format!("cannot write {}: {error}", path.display());
+    write().map_err(|error: io::Error| Refusal::cannot_create(cannot(error)))
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/output.rs"]
+mod tests;

@@ -1,0 +1,72 @@
+/* A process with a control page of its own making, for the tests in hostile.rs.
+ *
+ * hostile_page FOLDER [lease | lock | silent]: answers the command with the number N by the file
+ * FOLDER/N, or by "{}". Prints a line when the page is there.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { IDLE, REQUESTED, ANSWERING, ANSWERED };
+enum { ANSWER_AT = 4096, ANSWER_BYTES = 4 << 20, FILE_BYTES = ANSWER_AT + ANSWER_BYTES };
+
+struct page {
+  uint64_t magic;
+  uint32_t version, command, state, process;
+  uint64_t argument;
+  uint32_t status, reserved;
+  uint64_t answer_bytes, object;
+};
+
+static void answer(volatile struct page *page, const char *folder) {
+  char path[PATH_MAX], *to = (char *)page + ANSWER_AT;
+  snprintf(path, sizeof path, "%s/%u", folder, page->command);
+  FILE *file = fopen(path, "r");
+  size_t bytes = file ? fread(to, 1, ANSWER_BYTES, file) : (size_t)sprintf(to, "{}");
+  if (file) fclose(file);
+  page->status = 0;
+  page->answer_bytes = bytes;
+  __atomic_store_n(&page->state, ANSWERED, __ATOMIC_RELEASE);
+  syscall(SYS_futex, &page->state, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+int main(int argc, char **argv) {
+  const char *mode = argc > 2 ? argv[2] : "";
+  prctl(PR_SET_NAME, "\x1b[31m\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9");
+  int file = memfd_create("sheaves-control", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (file < 0 || fchmod(file, 0600) != 0 || ftruncate(file, FILE_BYTES) != 0) return 1;
+  fcntl(file, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW);
+  void *at = mmap(NULL, FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (at == MAP_FAILED) return 1;
+  volatile struct page *page = at;
+  page->version = 2;
+  page->magic = *(const uint64_t *)"SHEAVES!";
+  if (strcmp(mode, "silent") == 0) page->state = ANSWERING;
+  char self[64];
+  snprintf(self, sizeof self, "/proc/self/fd/%d", file);
+  if (strcmp(mode, "lease") == 0) {
+    signal(SIGIO, SIG_IGN);
+    munmap(at, FILE_BYTES);
+    int reader = open(self, O_RDONLY);
+    close(file);
+    if (fcntl(reader, F_SETLEASE, F_RDLCK) != 0) return 1;
+  }
+  if (strcmp(mode, "lock") == 0) flock(open(self, O_RDWR), LOCK_EX);
+  puts("begun");
+  fflush(stdout);
+  while (*mode) pause();
+  for (;;) {
+    if (page->state == REQUESTED) answer(page, argv[1]);
+    else usleep(200);
+  }
+}
