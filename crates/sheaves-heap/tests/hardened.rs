@@ -21,6 +21,7 @@ use sheaves_rcu::defer;
 use sheaves_slab::internal::by_id::is_freed;
 use sheaves_slab::internal::chunk::footprint;
 use sheaves_slab::internal::{FINDINGS, checking};
+use sheaves_slab::stats::all;
 use sheaves_sys::topology::Affinity;
 
 /// How many errors were found, if they are counted.
@@ -130,6 +131,33 @@ fn frees_on_two_cpus_meet() {
     FINDINGS.store(1, Ordering::Relaxed);
 }
 
+/// Bytes of objects in the quarantines of all caches.
+fn waiting_bytes() -> usize {
+    all().map(|(_, stats)| stats.objects_in_depot * stats.stride_bytes).sum()
+}
+
+/// However many sizes a program frees, the quarantines of all of them together have a bound. Those
+/// of a few sizes have what they had.
+fn many_sizes_wait_no_longer_than_a_few() {
+    let free_much = |sizes: &mut dyn Iterator<Item = usize>| {
+        for size in sizes {
+            let blocks: Vec<_> = (0..1 + (600 << 10) / size).map(|_| malloc(size)).collect();
+            for block in blocks {
+                // SAFETY: from this heap.
+                unsafe { free(block) };
+            }
+        }
+        waiting_bytes()
+    };
+    trim(0);
+    assert_eq!(waiting_bytes(), 0);
+    let few_bytes = free_much(&mut (16..256).step_by(16));
+    assert!((2 << 20..5 << 20).contains(&few_bytes), "{few_bytes}");
+    let many_bytes = free_much(&mut (16..30_000).step_by(80));
+    assert!((3 << 20..5 << 20).contains(&many_bytes), "{many_bytes}");
+    trim(0);
+}
+
 /// Two threads free the same blocks at the same time: of each pair of frees one is the first.
 fn frees_at_the_same_time_meet() {
     const ROUNDS: usize = 200;
@@ -164,7 +192,8 @@ fn frees_are_complete_when_they_return() {
         // SAFETY: from this heap.
         unsafe { free(block) };
         // SAFETY: such blocks stay mapped; that they are read is what is tested.
-        let is_clear = (0..usable).all(|place| unsafe { block.add(place).read_volatile() } == 0);
+        let is_clear =
+            (0..usable).all(|place| unsafe { block.wrapping_add(place).read_volatile() } == 0);
         assert!(is_clear, "{size}");
         assert!(is_freed(block.addr()), "{size}");
         // SAFETY: bad input on purpose.
@@ -282,6 +311,7 @@ fn both_paths_and_layouts() {
     layouts_are_freed_by_their_owners();
     large_blocks_grow();
     pairs_take_no_more_than_a_quarantine();
+    many_sizes_wait_no_longer_than_a_few();
     check_freed();
 }
 

@@ -36,16 +36,16 @@ use sheaves_percpu::internal::Cursor;
 use crate::moves::{refill, registry, release, slot};
 use crate::parts::pool;
 use crate::records::{object_bytes, profile, secret};
-use crate::space::cache_id::CacheId;
+use crate::space::cache_id::{CLASSES_MAX, CacheId};
 use crate::space::chunk;
 use crate::space::granule::is_watched;
+use crate::space::hint::Hint;
 
+use queue::have_too_much;
 pub(crate) use queue::of;
 use seal::{Run, release_sheaf};
 pub(crate) use seal::{add, append, is_free, return_unused, seal, seal_sheaf};
 
-/// Objects that may be too many, so that the next allocations take them.
-const SPARE_MIN: usize = 16;
 /// The library's thread is woken above this.
 const MUCH_BYTES: usize = 64 << 10;
 
@@ -67,8 +67,8 @@ pub(crate) fn put_back(id: CacheId, cursor: Cursor) {
 
 /// Flushes what there is too much of.
 pub(crate) fn flush_surplus(id: CacheId) {
-    let spare = id.descriptor().depot.sheaf_objects().max(SPARE_MIN);
-    flush_surplus_of(id, spare);
+    flush_surplus_of(id, of(id).spare(id));
+    flush_in_turn();
     let bytes = of(id).objects() * id.shape().stride;
     if bytes >= MUCH_BYTES {
         chunk::note_unused(bytes);
@@ -78,6 +78,27 @@ pub(crate) fn flush_surplus(id: CacheId) {
 fn flush_surplus_of(id: CacheId, spare: usize) {
     while let Some(cursor) = of(id).take_surplus(id, spare) {
         release_sheaf(id, cursor);
+    }
+}
+
+/// At most this many sheaves leave at a call of [`flush_in_turn`].
+const SHEAVES_IN_TURN: usize = 16;
+
+/// Flushes the oldest sheaves of size classes in turn, while all together have too much. So each
+/// has what it frees, and one that frees no more gives way to others.
+fn flush_in_turn() {
+    static TURN: Hint = Hint::new(0);
+    let turns = (0..CLASSES_MAX).map(|_| CacheId::of_class(TURN.add(1) % CLASSES_MAX));
+    // What has an object exists, and size classes do so for ever.
+    let mut ids = turns.filter(|id| of(*id).objects() != 0 && !id.shape().is_hidden());
+    for _ in 0..SHEAVES_IN_TURN {
+        if !have_too_much() {
+            return;
+        }
+        let Some(id) = ids.next() else { return };
+        if let Some(cursor) = take_any(id) {
+            release_sheaf(id, cursor);
+        }
     }
 }
 
@@ -135,7 +156,7 @@ pub(crate) fn flush_queue(id: CacheId) {
 fn take_any(id: CacheId) -> Option<Cursor> {
     let mut fifo = of(id).fifo.lock();
     fifo.append_open();
-    of(id).take_oldest(&mut fifo)
+    of(id).take_oldest(id, &mut fifo)
 }
 
 /// Flushes everything of all caches, when memory is out. True if there was something.

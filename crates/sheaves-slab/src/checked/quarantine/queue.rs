@@ -6,9 +6,9 @@ use sheaves_sys::clock;
 use sheaves_sys::lock::Lock;
 
 use crate::parts::pool;
-use crate::space::cache_id::{CACHES_MAX, CacheId};
+use crate::space::cache_id::{CACHES_MAX, CLASSES_MAX, CacheId};
 use crate::space::hint::Hint;
-use crate::space::limit;
+use crate::space::{chunk, limit};
 
 /// A quarantine holds at least this many objects, where the cache frees as many.
 const OBJECTS_MIN: usize = 8;
@@ -20,6 +20,11 @@ const BYTES_MIN_HIDDEN: usize = 32 << 20;
 /// More is allowed up to this share of what is outside of slabs. That keeps what waits in the
 /// caches of a CPU.
 const SHARE: usize = 64;
+/// The quarantines of all size classes together hold this many bytes of objects that take memory,
+/// or that share of the heap.
+const BYTES_ALL: usize = 4 << 20;
+/// The least value of [`Quarantine::spare`].
+const SPARE_MIN: usize = 16;
 /// An object stays twice as long at most.
 const AGE_MS: u64 = 10_000;
 
@@ -49,6 +54,21 @@ pub(crate) struct Quarantine {
 
 static TABLE: [Quarantine; CACHES_MAX] =
     [const { Quarantine { fifo: Lock::new(Fifo::new()), objects: Hint::new(0) } }; CACHES_MAX];
+
+/// What [`BYTES_ALL`] bounds. Changes under the locks of the classes.
+static BYTES: Hint = Hint::new(0);
+
+/// The bytes that an object counts for in [`BYTES`].
+fn counted_bytes(id: CacheId) -> usize {
+    let is_class = usize::from(id.number()) <= CLASSES_MAX;
+    if is_class && !id.shape().is_hidden() { id.shape().stride } else { 0 }
+}
+
+/// True while the size classes have too much in quarantine together.
+pub(super) fn have_too_much() -> bool {
+    let bytes = BYTES.get();
+    bytes > BYTES_ALL && bytes > chunk::footprint().used_bytes / SHARE
+}
 
 /// The quarantine of a cache.
 pub(crate) fn of(id: CacheId) -> &'static Quarantine {
@@ -143,8 +163,15 @@ impl Quarantine {
     }
 
     /// Counts objects that came. Under the lock.
-    pub(super) fn count(&self, objects: usize) {
+    pub(super) fn count(&self, id: CacheId, objects: usize) {
         self.objects.add(objects);
+        BYTES.add(objects * counted_bytes(id));
+    }
+
+    /// The objects that may be too many before they go back to slabs: what is freed at a stretch is
+    /// often allocated at a stretch.
+    pub(super) fn spare(&self, id: CacheId) -> usize {
+        (objects_max(id) / 2).max(id.descriptor().depot.sheaf_objects()).max(SPARE_MIN)
     }
 
     /// Objects that are too many.
@@ -160,12 +187,13 @@ impl Quarantine {
         if !fifo.is_too_old(now_ms) && self.objects() <= objects_max {
             return None;
         }
-        self.take_oldest(&mut fifo)
+        self.take_oldest(id, &mut fifo)
     }
 
-    pub(super) fn take_oldest(&self, fifo: &mut Fifo) -> Option<Cursor> {
+    pub(super) fn take_oldest(&self, id: CacheId, fifo: &mut Fifo) -> Option<Cursor> {
         let cursor = fifo.remove_oldest()?;
         self.objects.sub(cursor.fill());
+        BYTES.sub(cursor.fill() * counted_bytes(id));
         Some(cursor)
     }
 }

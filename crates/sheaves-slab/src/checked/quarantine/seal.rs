@@ -106,7 +106,7 @@ pub(crate) fn append(id: CacheId, cursor: Cursor) {
     }
     let quarantine = of(id);
     let mut fifo = quarantine.fifo.lock();
-    quarantine.count(cursor.fill());
+    quarantine.count(id, cursor.fill());
     fifo.append(cursor);
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn add(id: CacheId, object: usize) {
     // SAFETY: the lock's holder owns the open sheaf, which is not full.
     let pushed = unsafe { fifo.open.cursor().push(object) };
     fifo.open.set(pushed);
-    quarantine.count(1);
+    quarantine.count(id, 1);
     if pushed.is_full() {
         fifo.append_open();
     }
