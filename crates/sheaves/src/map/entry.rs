@@ -73,14 +73,22 @@ impl<K, V> Entry<K, V> {
     /// # Safety
     /// From [`Entry::new`]; nothing else uses it.
     pub(super) unsafe fn end(entry: *mut Entry<K, V>) {
+        // SAFETY: the same contract. The memory is freed even if a destructor unwinds.
+        drop(unsafe { Entry::take(entry) });
+    }
+
+    /// Frees an entry now, and returns what it holds.
+    ///
+    /// # Safety
+    /// From [`Entry::new`]; nothing else uses it.
+    pub(super) unsafe fn take(entry: *mut Entry<K, V>) -> Entry<K, V> {
         // SAFETY: the caller's contract.
         let block = unsafe { Self::block(entry) };
-        // SAFETY: the same contract. Moved out, so that the memory is freed even if a destructor
-        // unwinds.
+        // SAFETY: the same contract.
         let value = unsafe { entry.read() };
         // SAFETY: from `Entry::new`, with this layout, and not used any more.
         unsafe { sheaves_heap::dealloc_layout(block, Self::LAYOUT) };
-        drop(value);
+        value
     }
 
     /// A [`Defer`].

@@ -17,6 +17,7 @@ mod bucket;
 mod closures;
 mod conditional;
 mod entry;
+mod into_iter;
 mod iter;
 mod pinned;
 mod resize;
@@ -38,6 +39,7 @@ use sheaves_rcu::{Guard, read};
 use bucket::MOVED;
 pub use conditional::OccupiedError;
 use entry::{Defer, Entry, Limbo, Unlinked};
+pub use into_iter::IntoIter;
 pub use iter::Iter;
 pub use pinned::Pinned;
 pub use set::RcuHashSet;
@@ -381,8 +383,10 @@ impl<K, V, S> Drop for RcuHashMap<K, V, S> {
         let mut entries = Unlinked::new();
         let table = *self.table.get_mut();
         if !table.is_null() {
+            // SAFETY: from the series, and nothing uses it any more.
+            let add = |entry| unsafe { entries.add(entry) };
             // SAFETY: the map's, which no other thread uses: readers borrow the map.
-            unsafe { series::end(table, &mut entries) };
+            unsafe { series::end(table, add) };
         }
     }
 }

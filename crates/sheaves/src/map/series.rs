@@ -26,12 +26,15 @@ use super::bucket::{BUCKET_BYTES, MOVED, retire_overflow};
 use super::entry::{Entry, Unlinked};
 use super::table::{Series, Table};
 
-/// Frees a series and its tables now; what is in them is added to `entries`.
+/// Frees a series and its tables now; `each` gets what is in them, which nothing uses any more.
 ///
 /// # Safety
 /// The table is from [`Series::begin`], or has become the map's after that. It is in no map any
 /// more, and no thread uses it.
-pub(super) unsafe fn end<K, V>(mut table: *mut Table<Entry<K, V>>, entries: &mut Unlinked<K, V>) {
+pub(super) unsafe fn end<K, V>(
+    mut table: *mut Table<Entry<K, V>>,
+    mut each: impl FnMut(*mut Entry<K, V>),
+) {
     // SAFETY: the caller's contract.
     let series = unsafe { (*table).series };
     // SAFETY: null, or a table of the series, which no other thread uses.
@@ -45,10 +48,8 @@ pub(super) unsafe fn end<K, V>(mut table: *mut Table<Entry<K, V>>, entries: &mut
                 continue;
             }
             for first in current.each_chain(unit, units) {
-                // SAFETY: an entry of the series, in no other bucket.
-                let add = |entry| unsafe { entries.add(entry) };
                 // SAFETY: no other thread knows the chain, which is valid until freed below.
-                unsafe { first.for_each(first.word(), add) };
+                unsafe { first.for_each(first.word(), &mut each) };
                 // SAFETY: as above.
                 unsafe { retire_overflow(first) };
             }
@@ -91,8 +92,10 @@ unsafe extern "C" fn end_retired<K, V>(head: *mut Head) {
     let (table, bytes) = unsafe { (*series).ending };
     // Dropped last.
     let mut entries = Unlinked::new();
+    // SAFETY: from the series, and nothing uses it any more.
+    let add = |entry| unsafe { entries.add(entry) };
     // SAFETY: exchanged in its map before the grace period that has passed, so no thread uses it.
-    unsafe { end(table, &mut entries) };
+    unsafe { end(table, add) };
     drop(entries);
     pressure::note_reclaimed(0, bytes);
 }

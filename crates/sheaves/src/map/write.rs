@@ -12,7 +12,7 @@ use sheaves_rcu::{Guard, read};
 use super::RcuHashMap;
 use super::bucket::{Found, Held};
 use super::closures::{Inside, refuse_inside};
-use super::entry::{Entry, Unlinked};
+use super::entry::Entry;
 use super::series;
 use super::table::{BUCKETS_MIN, Series, Table};
 use super::tags::tag_of;
@@ -261,7 +261,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
         if self.table.compare_exchange(null_mut(), made, release, relaxed).is_err() {
             // SAFETY: made above, and no other thread knows it.
-            unsafe { series::end(made, &mut Unlinked::new()) };
+            unsafe { series::end(made, |_: *mut Entry<K, V>| {}) };
         }
     }
 

@@ -200,6 +200,32 @@ fn removed_values_of_an_idle_map_are_dropped() {
     assert_eq!(Arc::strong_count(&value), 1);
 }
 
+/// Iteration that takes the entries hands each to the caller, or drops it.
+#[test]
+fn entries_that_are_taken_out_are_dropped_once() {
+    let drops = accounts(3000);
+    for (entries, taken) in [(0, 1), (1, 0), (1, 1), (3000, 0), (3000, 1700), (3000, 3000)] {
+        let map = RcuHashMap::<u64, Counted<'_>, _>::scoped(0, RandomState::new());
+        let base = &drops[..entries];
+        for number in 0..entries {
+            map.insert(number as u64, Counted { drops: base, number }, &read());
+        }
+        let mut all = map.into_iter();
+        assert_eq!(all.len(), entries);
+        let kept: Vec<_> = all.by_ref().take(taken).collect();
+        assert!(kept.iter().all(|(key, value)| *key == value.number as u64));
+        assert!(base.iter().all(|count| count.load(Ordering::Relaxed) == 0));
+        drop(all);
+        let dropped = base.iter().filter(|count| count.load(Ordering::Relaxed) == 1).count();
+        assert_eq!(dropped, entries - kept.len());
+        drop(kept);
+        assert_all_once(base, entries);
+        base.iter().for_each(|count| count.store(0, Ordering::Relaxed));
+    }
+    let numbers: RcuHashMap<u64, u64, RandomState> = (0..1000).map(|key| (key, key)).collect();
+    assert_eq!(numbers.into_iter().map(|(key, _)| key).sum::<u64>(), 499_500);
+}
+
 /// What a reader has held up for long is not dropped all at once.
 #[test]
 fn change_drops_few_values() {

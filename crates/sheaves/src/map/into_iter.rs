@@ -1,0 +1,85 @@
+//! Iteration that takes the entries out of a map.
+
+use alloc::vec::{self, Vec};
+use core::fmt;
+use core::iter::FusedIterator;
+use core::mem::{ManuallyDrop, replace};
+use core::ptr::null_mut;
+
+use super::RcuHashMap;
+use super::entry::Entry;
+use super::series;
+
+/// The entries of a map that is over, in no particular order.
+///
+/// ```
+/// use std::hash::RandomState;
+/// use sheaves::map::RcuHashMap;
+///
+/// let map = RcuHashMap::<u64, String, RandomState>::from([(7, String::from("seven"))]);
+/// assert_eq!(map.into_iter().collect::<Vec<_>>(), [(7, String::from("seven"))]);
+/// ```
+pub struct IntoIter<K, V> {
+    entries: vec::IntoIter<Owned<K, V>>,
+}
+
+/// An entry that nothing else uses.
+///
+/// # Invariants
+/// From [`Entry::new`].
+struct Owned<K, V>(*mut Entry<K, V>);
+
+// SAFETY: the owner of a key and a value.
+unsafe impl<K: Send, V: Send> Send for Owned<K, V> {}
+// SAFETY: a shared reference gives no access.
+unsafe impl<K: Sync, V: Sync> Sync for Owned<K, V> {}
+
+impl<K, V> Drop for Owned<K, V> {
+    fn drop(&mut self) {
+        // SAFETY: by the invariant; this is its owner.
+        unsafe { Entry::end(self.0) };
+    }
+}
+
+impl<K, V, S> IntoIterator for RcuHashMap<K, V, S> {
+    type Item = (K, V);
+    type IntoIter = IntoIter<K, V>;
+
+    /// Allocates a list of the entries, with the program's allocator.
+    fn into_iter(mut self) -> IntoIter<K, V> {
+        // First: running out of memory must not happen between the two.
+        let mut entries = Vec::with_capacity(self.len());
+        let table = replace(self.table.get_mut(), null_mut());
+        if !table.is_null() {
+            // SAFETY: the map's, which no other thread uses: readers borrow the map.
+            // INVARIANT: entries of a table are from `Entry::new`.
+            unsafe { series::end(table, |entry| entries.push(Owned(entry))) };
+        }
+        IntoIter { entries: entries.into_iter() }
+    }
+}
+
+impl<K, V> Iterator for IntoIter<K, V> {
+    type Item = (K, V);
+
+    fn next(&mut self) -> Option<(K, V)> {
+        let entry = ManuallyDrop::new(self.entries.next()?);
+        // SAFETY: by the invariant; the owner is not dropped.
+        let Entry { key, value } = unsafe { Entry::take(entry.0) };
+        Some((key, value))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.entries.size_hint()
+    }
+}
+
+impl<K, V> ExactSizeIterator for IntoIter<K, V> {}
+
+impl<K, V> FusedIterator for IntoIter<K, V> {}
+
+impl<K, V> fmt::Debug for IntoIter<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IntoIter").field("left", &self.len()).finish_non_exhaustive()
+    }
+}
