@@ -10,7 +10,11 @@ fn what_another_thread_uses_is_seen() {
     let share = Share { bytes: 1 << 20, time: Duration::from_millis(300) };
     let is_over = AtomicBool::new(false);
     let percent = std::thread::scope(|scope| {
-        scope.spawn(|| while !is_over.load(Ordering::Relaxed) {});
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                core::hint::spin_loop();
+            }
+        });
         let percent = share.sampler(Glibc).unwrap().sample().unwrap();
         is_over.store(true, Ordering::Relaxed);
         percent

@@ -62,11 +62,12 @@ const HEAPS_MIB: [usize; 4] = [64, 1024, 4096, 16_384];
 const QUICK_HEAPS_MIB: [usize; 2] = [64, 256];
 const ENTRIES: [usize; 3] = [10_000, 1_000_000, 10_000_000];
 const QUICK_ENTRIES: [usize; 2] = [10_000, 1_000_000];
-const REPLACED: usize = 300_000;
-const CLEARED: usize = 100_000;
-const RESIZED: usize = 100_000;
+/// Blocks that are replaced, replaced by zeroed ones, and resized, also for a first look.
+const REPLACED: [usize; 2] = [300_000, 100_000];
+const CLEARED: [usize; 2] = [100_000, 20_000];
+const RESIZED: [usize; 2] = [100_000, 20_000];
 /// How long the share of other threads is measured.
-const SHARE_TIME: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(1)];
+const SHARE_TIME: [Duration; 2] = [Duration::from_secs(10), Duration::from_millis(500)];
 
 /// The longest call, to that of the best peer.
 const WORST_MAX: f64 = 1.0;
@@ -102,32 +103,34 @@ fn cases(options: &Options) -> Vec<Case> {
         false => (&HEAPS_MIB, &ENTRIES),
     };
     let most_mib = available_bytes().map_or(usize::MAX, |bytes| bytes >> 21);
-    let time = SHARE_TIME[usize::from(options.quick)];
+    let effort = usize::from(options.quick);
     let of_heap = |mib: &usize| {
         let mib = *mib;
         [
-            calls(mib),
-            free_rcu(mib),
+            calls(mib, effort),
+            free_rcu(mib, effort),
             beside(mib, Measured::Malloc),
             beside(mib, Measured::Fork),
-            share(mib, time),
+            share(mib, SHARE_TIME[effort]),
         ]
     };
     let of_heaps = heaps.iter().filter(|mib| **mib <= most_mib).flat_map(of_heap);
     of_heaps.chain(entries.iter().map(|entries| maps::case(*entries))).collect()
 }
 
-fn calls(mib: usize) -> Case {
+/// `effort`: 0, or 1 for a first look.
+fn calls(mib: usize, effort: usize) -> Case {
     let calls = &Call::ALL;
     let rows = calls.iter().flat_map(|call| rows(call.name(), mib, allocators::UNSIZED));
-    let (replaced, cleared, resized) = (REPLACED, CLEARED, RESIZED);
+    let [replaced, cleared, resized] = [REPLACED, CLEARED, RESIZED].map(|counts| counts[effort]);
     let course = Course { bytes: mib << 20, replaced, cleared, resized, calls };
     in_processes(rows.collect(), allocators::contenders_of_malloc(course))
 }
 
-fn free_rcu(mib: usize) -> Case {
+fn free_rcu(mib: usize, effort: usize) -> Case {
     let calls = &[Call::Free];
-    let course = Course { bytes: mib << 20, replaced: REPLACED, cleared: 0, resized: 0, calls };
+    let replaced = REPLACED[effort];
+    let course = Course { bytes: mib << 20, replaced, cleared: 0, resized: 0, calls };
     in_processes(rows("free_rcu", mib, deferring::PEERS), deferring::contenders(course))
 }
 

@@ -9,9 +9,9 @@ use crate::harness::Measure;
 /// What is told of the calls of a row, in the order of [`Times::figures`].
 pub(super) const MEASURES: [Measure; 4] = [
     Measure("", "ns/op", "longest, us", 1e3),
-    Measure("-p9999", "ns/op", "p99.99", 1e3),
-    Measure("-p99", "ns/op", "p99", 1e3),
-    Measure("-p50", "ns/op", "p50", 1e3),
+    Measure("-p9999", "ns/op", "p99.99, us", 1e3),
+    Measure("-p99", "ns/op", "p99, us", 1e3),
+    Measure("-p50", "ns/op", "p50, us", 1e3),
 ];
 const QUANTILES: [f64; 3] = [0.9999, 0.99, 0.5];
 
