@@ -56,6 +56,7 @@ pub use reader::section::is_reading;
 /// For the other crates of this workspace, their tests and benchmarks. It may change at any time.
 #[doc(hidden)]
 pub mod internal {
+    pub use crate::defer::work::follow::spend as spend_on_following;
     pub use crate::defer::work::layers::{LayerAbove, register, trim};
     pub use crate::defer::work::reclaimer::{is_reclaimer, reclaimer_thread};
     pub use crate::defer::work::requests::{
@@ -86,6 +87,5 @@ pub mod internal {
     #[cfg(feature = "faults")]
     pub mod faults {
         pub use crate::defer::faults::{FAULTS, Faults};
-        pub use crate::defer::work::follow::spend as spend_on_following;
     }
 }

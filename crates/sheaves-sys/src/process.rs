@@ -189,15 +189,6 @@ pub fn program() -> Option<&'static CStr> {
     (!path.is_null()).then(|| unsafe { CStr::from_ptr(path) })
 }
 
-/// `sched_yield(2)`, for loops that wait for a thread that may be preempted; nothing in a sandbox.
-pub fn sched_yield() {
-    if sandbox::is_entered() {
-        return;
-    }
-    // SAFETY: sched_yield has no precondition.
-    let _ = unsafe { libc::sched_yield() };
-}
-
 #[cfg(test)]
 #[path = "../tests/unit/process.rs"]
 mod tests;

@@ -3,6 +3,8 @@
 #[path = "tables_synchronize_contenders.rs"]
 mod contenders;
 
+use core::time::Duration;
+
 use super::*;
 use crate::harness::judge::tests::verdicts;
 

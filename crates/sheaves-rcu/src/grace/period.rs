@@ -43,7 +43,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 use sheaves_sys::fork::{self, Handlers};
 use sheaves_sys::membarrier::Reach;
-use sheaves_sys::{clock, futex, probe, process, report, request, thread};
+use sheaves_sys::{clock, futex, probe, report, request, thread};
 
 use super::expedite::{self, Urgency};
 use super::stall::{self, SHARED};
@@ -69,12 +69,13 @@ const DEFAULT: usize = 0;
 const SPINS: u32 = 200;
 /// A sleeper rechecks after this time, see `generation`.
 const SLEEP_NS: u64 = 100_000_000;
-/// Rounds in which the leader spins before it yields, and yields before it sleeps.
+/// Rounds in which the leader spins before it sleeps.
 const SCAN_SPINS: u32 = 200;
-const SCAN_YIELDS: u32 = 20;
 /// Shortest and longest sleep of the leader.
 pub(super) const NAP_NS: u64 = 10_000;
 pub(super) const NAP_NS_MAX: u64 = 1_000_000;
+/// Shortest sleep of a leader that a reader wakes.
+const NAP_NS_WOKEN: u64 = 200_000;
 
 /// Waiting would deadlock: the calling thread is inside a read section, or in the function of
 /// [`crate::stall::set_callback`], whose caller leads the grace period.
@@ -289,11 +290,23 @@ fn wait_for_readers(urgency: Urgency) {
     let mut backoff = Backoff::new(began_ns());
     let spins = if expedite::is_urgent(urgency) { 4 * SCAN_SPINS } else { SCAN_SPINS };
     while let Some(record) = first_in_the_way() {
-        backoff.once(spins, |age_ns, _| stall::check_reader(record, age_ns));
+        let check = |age_ns, _: &mut bool| stall::check_reader(record, age_ns);
+        backoff.once(spins, check, |nap_ns| sleep_beside(record, nap_ns));
     }
 }
 
-/// How a leader waits for readers: it spins, yields, then sleeps for an eighth of the period's age.
+/// Sleeps until the reader of a record, or [`SHARED`], has left its section, or for this time. A
+/// leader that gave up the CPU and did not sleep would wait for all that want to run; one that
+/// sleeps runs soon after it is woken.
+fn sleep_beside(record: u32, nap_ns: u64) {
+    match record {
+        SHARED => thread::sleep_ns(nap_ns),
+        // The reader may want this CPU: the leader leaves it alone for longer.
+        _ => section::sleep_until_ended(&registry::record(record).reader, nap_ns.max(NAP_NS_WOKEN)),
+    }
+}
+
+/// How a leader waits for readers: it spins, then sleeps for an eighth of the period's age at most.
 pub(super) struct Backoff {
     began_ns: u64,
     rounds: u32,
@@ -307,17 +320,20 @@ impl Backoff {
 
     /// One round. Before it sleeps it calls `check` with the age and a flag that is false at first,
     /// and it answers tools, which may ask just because no grace period ends.
-    pub(super) fn once(&mut self, spins: u32, check: impl FnOnce(u64, &mut bool)) {
+    pub(super) fn once(
+        &mut self,
+        spins: u32,
+        check: impl FnOnce(u64, &mut bool),
+        sleep: impl FnOnce(u64),
+    ) {
         self.rounds = self.rounds.saturating_add(1);
         if self.rounds < spins {
             core::hint::spin_loop();
-        } else if self.rounds < spins + SCAN_YIELDS {
-            process::sched_yield();
         } else {
             let age_ns = clock::fine_ns().saturating_sub(self.began_ns);
             check(age_ns, &mut self.is_reported);
             request::answer();
-            thread::sleep_ns((age_ns / 8).clamp(NAP_NS, NAP_NS_MAX));
+            sleep((age_ns / 8).clamp(NAP_NS, NAP_NS_MAX));
         }
     }
 }

@@ -207,7 +207,7 @@ impl Srcu {
             }
             // Polls without a fence; only equal sums are worth another fence.
             while self.left(index).sum() != self.entered(index).sum() {
-                backoff.once(SPINS, stall::report_domain);
+                backoff.once(SPINS, stall::report_domain, thread::sleep_ns);
             }
         }
     }

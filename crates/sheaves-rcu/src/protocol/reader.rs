@@ -25,7 +25,11 @@
 //! | n | n + 1 sections are open | |
 //! | [`SLOW`] and n | the same, and the reader always fences | |
 //! | [`SLOW`], c and n | the same, and c more sections fence | c -> c - 1 by an outermost lock |
+//! | [`AWAITED`] and these | the leader sleeps until the section ends | -> without, by the unlock |
 //! | all ones | a thread without a record | none |
+//!
+//! The leader sets [`AWAITED`] in the nesting of another thread, which may lose it, or find it too
+//! late: the leader sleeps for a limited time.
 //!
 //! A lock tests `state` for [`OUTSIDE`], an unlock tests `nesting` for 0: with one word for both,
 //! an unlock would wait for the store of its lock. Other threads write to the words only when the
@@ -61,6 +65,8 @@ pub(crate) const STEP: u64 = 1 << 16;
 pub(crate) const FIRST: u64 = STEP | READING;
 /// In `nesting`: every unlock takes the slow path, and [`FENCED`] stays in `state`.
 pub(crate) const SLOW: u64 = 1 << 63;
+/// In `nesting`: the last unlock wakes the leader.
+pub(crate) const AWAITED: u64 = 1 << 62;
 /// In `nesting`: the bits that count nested sections.
 pub(crate) const NESTED: u64 = u32::MAX as u64;
 /// In `nesting`: one more section that fences.
@@ -87,6 +93,16 @@ pub(crate) enum Readers {
     Fenced,
     /// It has not.
     Unfenced,
+}
+
+/// How a section was left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// None was open here.
+    NoSection,
+    Section,
+    /// The leader sleeps until then.
+    Awaited,
 }
 
 impl Reader {
@@ -136,21 +152,32 @@ impl Reader {
         Some(!is_reading(state))
     }
 
-    /// Ends any section; false if none is open here.
-    pub(crate) fn leave_slow(&self) -> bool {
+    /// Ends any section; says what is left to do.
+    pub(crate) fn leave_slow(&self) -> Left {
         // Relaxed, here and below: the thread's own words.
         let state = self.state.load(Ordering::Relaxed);
         if !is_reading(state) {
-            return false;
+            return Left::NoSection;
         }
         let nesting = self.nesting.load(Ordering::Relaxed);
-        if nesting & NESTED == 0 {
-            // Release pairs with the Acquire of the scan: the section is over. [R4]
-            self.state.store(left(state), Ordering::Release);
-        } else {
+        if nesting & NESTED != 0 {
             self.nesting.store(nesting - 1, Ordering::Relaxed);
+            return Left::Section;
         }
-        true
+        // Release pairs with the Acquire of the scan: the section is over. [R4]
+        self.state.store(left(state), Ordering::Release);
+        if nesting & AWAITED == 0 {
+            return Left::Section;
+        }
+        self.nesting.store(nesting & !AWAITED, Ordering::Relaxed);
+        Left::Awaited
+    }
+
+    /// For the leader: has the end of the section that is open wake it, mostly.
+    pub(crate) fn ask_to_wake(&self) {
+        // Relaxed: what depends on it has a time limit. The reader may write the word by a load and
+        // a store: then it overwrites this, which never overwrites what the reader has written.
+        self.nesting.fetch_or(AWAITED, Ordering::Relaxed);
     }
 
     /// Notes that the calling thread has passed a full fence after it read that `begun` had begun.
@@ -192,9 +219,9 @@ pub(crate) const fn cold() -> u64 {
 
 /// The nesting after one more fenced section has begun.
 pub(crate) const fn warmed(nesting: u64) -> u64 {
-    match (nesting & !SLOW) / COLD {
+    match (nesting & !(SLOW | AWAITED)) / COLD {
         0 => nesting,
-        1 => nesting & NESTED,
+        1 => nesting & (NESTED | AWAITED),
         _ => nesting - COLD,
     }
 }

@@ -10,13 +10,13 @@
 //! is older and makes a grace period wait longer. The handler finds the state stored, or stores it,
 //! and fences itself where the state says so. The test `handlers` interrupts every instruction.
 
-use core::sync::atomic::{AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-use sheaves_sys::{errno, report, tls};
+use sheaves_sys::{errno, futex, report, tls};
 
 use super::mode;
 use super::registry::{self, OVERFLOW, Record};
-use crate::protocol::reader::{self, FIRST, Reader};
+use crate::protocol::reader::{self, FIRST, Left, Reader};
 
 /// The sequence that an outermost section copies, alone on its cache line. The leader writes it.
 #[repr(align(128))]
@@ -121,9 +121,12 @@ fn die_of_sections() -> ! {
 #[cold]
 #[inline(never)]
 fn leave_slow(entered: Entered) {
-    let is_shared = core::ptr::eq(entered.cast(), tls::no_reader());
-    if !is_shared && reader_at(entered).leave_slow() {
-        return;
+    if !core::ptr::eq(entered.cast(), tls::no_reader()) {
+        match reader_at(entered).leave_slow() {
+            Left::Section => return,
+            Left::Awaited => return wake_leader(),
+            Left::NoSection => {}
+        }
     }
     // Release pairs with the Acquire of the scan. Relaxed on failure: nothing was changed. [R4]
     let less = |count: u64| count.checked_sub(1);
@@ -131,6 +134,27 @@ fn leave_slow(entered: Entered) {
         report::die(format_args!("rcu: a read section is left that was not entered"));
     }
     tls::set_shared_sections(tls::shared_sections().saturating_sub(1));
+}
+
+/// Changes when a section has ended that the leader waits for.
+static ENDED: AtomicU32 = AtomicU32::new(0);
+
+#[cold]
+fn wake_leader() {
+    // Relaxed: the leader reads the state again.
+    ENDED.fetch_add(1, Ordering::Relaxed);
+    futex::wake(&ENDED, 1);
+}
+
+/// For the leader: sleeps until the section of a reader that has not passed has ended, for this
+/// time at most. A reader that is about to leave it may not notice.
+pub(crate) fn sleep_until_ended(reader: &Reader, nanoseconds: u64) {
+    // Relaxed, both: as in `wake_leader`; the leader writes the sequence.
+    let seen = ENDED.load(Ordering::Relaxed);
+    reader.ask_to_wake();
+    if !reader.has_passed(GLOBAL.0.load(Ordering::Relaxed)) {
+        futex::wait_for(&ENDED, seen, nanoseconds);
+    }
 }
 
 /// True while the calling thread is inside a read section of the default domain.
@@ -155,3 +179,7 @@ fn record_location(own: Entered) {
         record.entered.store(core::ptr::from_ref(location).cast_mut(), Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/section.rs"]
+mod tests;

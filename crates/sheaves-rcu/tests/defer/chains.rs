@@ -8,7 +8,8 @@ use std::thread;
 use std::time::Instant;
 
 use sheaves_rcu::defer::{Channel, Head, barrier, call_rcu, reclaim, statistics as deferred};
-use sheaves_rcu::internal::faults::{FAULTS, spend_on_following};
+use sheaves_rcu::internal::faults::FAULTS;
+use sheaves_rcu::internal::spend_on_following;
 use sheaves_rcu::{Cookie, read};
 
 use crate::{Object, Reader, alone, children, happens_within, is_own, pass_own, wait_until};

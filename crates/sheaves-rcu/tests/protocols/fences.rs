@@ -9,7 +9,7 @@ use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use loom::thread;
 
 use super::{Things, beside, check};
-use crate::protocol::reader::{self, FIRST, OUTSIDE, OUTSIDE_FENCED, Reader, Readers, STEP};
+use crate::protocol::reader::{self, FIRST, Left, OUTSIDE, OUTSIDE_FENCED, Reader, Readers, STEP};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Variant {
@@ -147,7 +147,7 @@ impl Model {
         let found = self.things.find(Ordering::Relaxed);
         self.things.read(found);
         if is_right {
-            assert!(self.reader.leave_slow());
+            assert_eq!(self.reader.leave_slow(), Left::Section);
         }
         fence(Ordering::SeqCst);
         self.reader.state.store(OUTSIDE, Ordering::Release);

@@ -11,7 +11,7 @@ use loom::thread;
 
 use super::membarrier::Interrupt;
 use super::{Things, beside, check};
-use crate::protocol::reader::{self, FIRST, OUTSIDE, OUTSIDE_FENCED, Reader, STEP};
+use crate::protocol::reader::{self, FIRST, Left, OUTSIDE, OUTSIDE_FENCED, Reader, STEP};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Variant {
@@ -117,7 +117,7 @@ impl Model {
             assert_eq!(self.reader.enter_slow(&self.global), Some(true));
             let found = self.things.find(Ordering::Acquire);
             self.things.read(found);
-            assert!(self.reader.leave_slow());
+            assert_eq!(self.reader.leave_slow(), Left::Section);
             return;
         }
         let outside = self.reader.state.load(Ordering::Relaxed);

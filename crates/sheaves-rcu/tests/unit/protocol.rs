@@ -1,6 +1,6 @@
 //! Tests of private items of `protocol`.
 
-use super::machine::AtomicU64;
+use super::machine::{AtomicU64, Ordering};
 use super::owner::{Owner, STAMP_SHIFT, Seen};
 use super::reader::*;
 
@@ -22,6 +22,34 @@ fn threads_fence_at_first_only() {
     assert_eq!((warm, warmed(warm)), (0, 0));
     assert_eq!(warmed(SLOW), SLOW, "for good");
     assert_eq!(warmed(SLOW | COLD | 7), 7);
+}
+
+fn idle() -> Reader {
+    let [state, nesting, fenced] = [const { AtomicU64::new(0) }; 3];
+    Reader { state, nesting, fenced }
+}
+
+#[test]
+fn the_last_unlock_wakes_the_leader_once() {
+    let (reader, sequence) = (idle(), AtomicU64::new(FIRST));
+    assert_eq!(reader.leave_slow(), Left::NoSection);
+    for nested in 0..3 {
+        assert!(reader.enter(&sequence));
+        reader.ask_to_wake();
+        for _ in 0..nested {
+            assert_eq!(reader.enter_slow(&sequence), Some(false));
+        }
+        for _ in 0..nested {
+            assert_eq!(reader.leave_slow(), Left::Section);
+        }
+        assert_eq!(reader.leave_slow(), Left::Awaited);
+        // The fast path again.
+        assert_eq!(reader.nesting.load(Ordering::Relaxed), 0);
+    }
+    // Sections that fence count on.
+    assert_eq!(warmed(AWAITED | SLOW | (2 * COLD)), AWAITED | SLOW | COLD);
+    assert_eq!(warmed(AWAITED | SLOW | COLD), AWAITED);
+    assert_eq!(warmed(AWAITED | SLOW), AWAITED | SLOW);
 }
 
 #[test]

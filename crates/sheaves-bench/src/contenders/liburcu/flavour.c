@@ -95,6 +95,23 @@ static uint64_t loads(struct node *const *root, size_t depth, size_t count)
 	return sum;
 }
 
+/* Sections that last for as many steps of four cycles. Long ones are announced one by one. */
+static uint64_t busy(size_t count, size_t steps)
+{
+	uint64_t value = 1;
+
+	for (size_t section = 0; section < count; section++) {
+		rcu_read_lock();
+		for (size_t step = 0; step < steps; step++) {
+			value = value * 5 + 1;
+			__asm__ volatile("" : "+r"(value));
+		}
+		rcu_read_unlock();
+		ANNOUNCE(steps < QUIET_EVERY ? section : 0);
+	}
+	return value;
+}
+
 static void synchronize(void)
 {
 	synchronize_rcu();
@@ -113,6 +130,7 @@ struct flavour {
 	void (*resume)(void);
 	void (*sections)(size_t count);
 	uint64_t (*loads)(struct node *const *root, size_t depth, size_t count);
+	uint64_t (*busy)(size_t count, size_t steps);
 	void (*synchronize)(void);
 	void (*call)(struct rcu_head *head, void (*function)(struct rcu_head *head));
 };
@@ -127,6 +145,7 @@ const struct flavour JOIN(FLAVOUR) = {
 	.resume = resume_thread,
 	.sections = sections,
 	.loads = loads,
+	.busy = busy,
 	.synchronize = synchronize,
 	.call = call,
 };

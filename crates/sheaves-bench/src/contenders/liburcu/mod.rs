@@ -5,7 +5,8 @@
 //! - `mb` has a fence in every reader.
 //! - `bp` registers threads by itself.
 //! - `qsbr` has no cost for readers, but each thread has to announce when it is in no section: here
-//!   after every 1024 sections, as in liburcu's own tests, and before it sleeps.
+//!   after every 1024 short sections, as in liburcu's own tests, after each long one, and before it
+//!   sleeps.
 //!
 //! The library is linked to and used by its public interface alone. Its licence is LGPL 2.1.
 
@@ -26,6 +27,8 @@ pub(crate) struct Flavour {
     pub(crate) sections: unsafe extern "C" fn(usize),
     /// Of a pointer to a chain of `struct node`, with a depth and a count; the sum.
     pub(crate) loads: unsafe extern "C" fn(*const c_void, usize, usize) -> u64,
+    /// That many sections of as many steps, of about a nanosecond each.
+    pub(crate) busy: unsafe extern "C" fn(usize, usize) -> u64,
     pub(crate) synchronize: unsafe extern "C" fn(),
     pub(crate) call: unsafe extern "C" fn(NonNull<c_void>, Callback),
 }

@@ -1,7 +1,11 @@
 //! Ways to wait for readers, and those of Sheaves.
 
+use core::arch::asm;
+use core::hint::black_box;
 use core::ptr::NonNull;
+use core::time::Duration;
 use std::sync::Once;
+use std::time::Instant;
 
 use sheaves_history::callback;
 use sheaves_rcu::defer;
@@ -29,6 +33,9 @@ pub(super) trait Wait: Send + Sync + 'static {
 
     fn resume(&self) {}
 
+    /// Runs sections that last for as many steps, of about a nanosecond each.
+    fn read(&self, sections: usize, steps: usize);
+
     /// Waits until all sections that have begun are over.
     fn synchronize(&self);
 
@@ -41,6 +48,19 @@ pub(super) trait Wait: Send + Sync + 'static {
     /// Grace periods and membarriers so far, where they are counted.
     fn counts(&self) -> Option<[u64; 2]> {
         None
+    }
+}
+
+/// The calls of a thread, in nanoseconds, and when the first began and the last ended.
+pub(super) struct Worked {
+    pub(super) start: Instant,
+    pub(super) end: Instant,
+    pub(super) calls: Vec<u64>,
+}
+
+impl Worked {
+    pub(super) fn time(&self) -> Duration {
+        self.end - self.start
     }
 }
 
@@ -77,6 +97,22 @@ where
 
     fn leave_thread(&self) {
         sheaves_rcu::enter_idle();
+    }
+
+    fn read(&self, sections: usize, steps: usize) {
+        let mut value = 1_u64;
+        for _ in 0..sections {
+            let _section = sheaves_rcu::read();
+            for _ in 0..steps {
+                value = value.wrapping_mul(5).wrapping_add(1);
+                // SAFETY: no instruction: it keeps the steps from being optimised away, in a
+                // register, as in C.
+                unsafe {
+                    asm!("/* {0} */", inout(reg) value, options(nomem, nostack, preserves_flags))
+                };
+            }
+        }
+        black_box(value);
     }
 
     #[inline]

@@ -32,6 +32,11 @@ impl Wait for Waiter {
         unsafe { (self.flavour.resume)() };
     }
 
+    fn read(&self, sections: usize, steps: usize) {
+        // SAFETY: the thread has entered, and is in no section.
+        unsafe { (self.flavour.busy)(sections, steps) };
+    }
+
     #[inline]
     fn synchronize(&self) {
         // SAFETY: the thread is in no section.

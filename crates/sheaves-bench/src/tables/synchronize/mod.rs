@@ -9,6 +9,7 @@
 //! | `10x100000` | ten threads, 100,000 times each |
 //! | `waiters/N` | as `10x1000` with N threads, 1,000, 100 and 100 times in a row |
 //! | `registered/N` | one thread, while N others have registered as readers and sleep |
+//! | `busy/20us-8r-4u+6` | four threads, beside eight that always read, see `busy` |
 //!
 //! `10x1000` is the test behind the published result for Linux's direct wake-up: ten workers of its
 //! test of vmalloc. Every thread that waits has registered as a reader, as most threads of a
@@ -29,6 +30,7 @@
 //! it. In `+call_rcu` the reclaimer of Sheaves and the thread of liburcu, which sleeps for 10 ms
 //! between two batches, do the same beside their own waiters.
 
+mod busy;
 mod contenders;
 mod flood;
 #[cfg(feature = "peers")]
@@ -38,7 +40,6 @@ use alloc::rc::Rc;
 use alloc::sync::Arc;
 use core::hint::black_box;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use core::time::Duration;
 use std::sync::Barrier;
 use std::time::Instant;
 
@@ -46,7 +47,8 @@ use crate::harness::{
     Case, Contender, Effort, Failure, Judge, Measure, Options, Sampler, Table, Threads, Workers,
     mean, percentile, standard_deviation,
 };
-use contenders::{Ours, Queue, Wait};
+use busy::Busy;
+use contenders::{Ours, Queue, Wait, Worked};
 use flood::Flood;
 use sheaves_history::{callback, prototype};
 
@@ -86,6 +88,8 @@ const TOTAL_TO_LIBURCU: f64 = 0.3;
 const CROWD_TO_LIBURCU: f64 = 0.6;
 /// A wait of a thread that is alone, to liburcu's usual flavour.
 const ALONE_TO_LIBURCU: f64 = 0.35;
+/// A wait beside threads that always read, to any flavour.
+const BUSY_TO_LIBURCU: f64 = 1.0;
 /// The longest wait among a million of ten threads, in milliseconds.
 const LONGEST_MS_MAX: f64 = 100.0;
 /// A wait while 10,000 threads are registered, in microseconds.
@@ -117,7 +121,8 @@ fn cases(options: &Options) -> Vec<Case> {
     let waiters = [1, 64, 500].map(Workload::Waiters);
     let [flood, call_rcu] = [Queue::Older, Queue::Own].map(Workload::Flood);
     let first = [Workload::Alone, Workload::Ten, flood, call_rcu, Workload::Long];
-    first.into_iter().chain(waiters).chain(registered).map(case).collect()
+    let busy = Busy::all(options).map(Workload::Busy);
+    first.into_iter().chain(waiters).chain(busy).chain(registered).map(case).collect()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,6 +134,7 @@ enum Workload {
     Waiters(usize),
     /// One thread beside this number of them.
     Registered(usize),
+    Busy(Busy),
 }
 
 fn case(workload: Workload) -> Case {
@@ -145,7 +151,7 @@ fn contenders_of(workload: Workload) -> Vec<Contender> {
     // few where a sample takes seconds.
     let has_older = match workload {
         Workload::Flood(queue) => queue == Queue::Older,
-        Workload::Long | Workload::Registered(_) => false,
+        Workload::Long | Workload::Registered(_) | Workload::Busy(_) => false,
         _ => true,
     };
     if has_older {
@@ -178,6 +184,11 @@ fn compare(row: &mut Judge<'_>, workload: Workload, measure: &str) {
     };
     let flooded = |times: f64| (workload == Workload::Flood(Queue::Older)).then_some(1.0 / times);
     match (measure, workload) {
+        ("" | "-p99", Workload::Busy(_)) => {
+            for flavour in ["memb", "mb", "bp", "qsbr"] {
+                row.compare("direct", &format!("liburcu-{flavour}"), Some(BUSY_TO_LIBURCU));
+            }
+        }
         ("", Workload::Alone) => liburcu(Some(ALONE_TO_LIBURCU), None),
         ("", _) => row.compare("direct", "callback", flooded(DIRECT_SPEEDUP_MEAN)),
         ("-worst", _) => row.compare("direct", "callback", flooded(DIRECT_SPEEDUP_WORST)),
@@ -211,6 +222,7 @@ impl Workload {
             Workload::Long => "10x100000",
             Workload::Waiters(count) => return ("waiters", count.to_string()),
             Workload::Registered(count) => return ("registered", count.to_string()),
+            Workload::Busy(busy) => return ("busy", busy.name()),
         };
         (part, String::new())
     }
@@ -227,7 +239,7 @@ impl Workload {
             Workload::Waiters(workers) => {
                 Plan { workers, calls: if workers == 1 { 1000 } else { 100 }, ..ten }
             }
-            Workload::Registered(_) => Plan { calls: 100, ..one },
+            Workload::Registered(_) | Workload::Busy(_) => Plan { calls: 100, ..one },
         }
     }
 
@@ -237,6 +249,14 @@ impl Workload {
 
     fn sampler<C: Wait>(self, contender: C) -> Result<Sampler, Failure> {
         let contender = Arc::new(contender);
+        if let Workload::Busy(busy) = self {
+            let workers = busy.workers()?;
+            return Ok(Box::new(move || {
+                let before = contender.counts();
+                let worked = busy.run(&workers, &contender);
+                Ok(values(&worked, before, contender.counts(), 0))
+            }));
+        }
         let plan = self.plan();
         // Kept by the sampler: its threads are registered as long as it lasts.
         let idle = match self {
@@ -288,18 +308,6 @@ struct Plan {
     flood: Option<Queue>,
 }
 
-struct Worked {
-    start: Instant,
-    end: Instant,
-    calls: Vec<u64>,
-}
-
-impl Worked {
-    fn time(&self) -> Duration {
-        self.end - self.start
-    }
-}
-
 impl Plan {
     fn run<C: Wait>(self, workers: &Workers, contender: &Arc<C>) -> Vec<f64> {
         let queue = Arc::clone(contender);
@@ -334,18 +342,7 @@ impl Plan {
         });
         let after = contender.counts();
         let worked: Vec<Worked> = worked.into_iter().flatten().collect();
-        let mut values = summarize(&worked);
-        match (before, after) {
-            (Some(before), Some(after)) => {
-                values.extend(
-                    before.iter().zip(after).map(|(before, after)| (after - before) as f64),
-                );
-            }
-            // A contender that does not count has no such row.
-            _ => values.extend([f64::NAN; 2]),
-        }
-        values.push(called.load(Ordering::Relaxed) as f64);
-        values
+        values(&worked, before, after, called.load(Ordering::Relaxed))
     }
 
     fn work<C: Wait>(self, contender: &C, start_line: &Barrier) -> Worked {
@@ -366,6 +363,25 @@ impl Plan {
         contender.leave_thread();
         Worked { start, end, calls }
     }
+}
+
+/// All measures, in their order.
+fn values(
+    worked: &[Worked],
+    before: Option<[u64; 2]>,
+    after: Option<[u64; 2]>,
+    called: usize,
+) -> Vec<f64> {
+    let mut values = summarize(worked);
+    match (before, after) {
+        (Some(before), Some(after)) => {
+            values.extend(before.iter().zip(after).map(|(before, after)| (after - before) as f64));
+        }
+        // A contender that does not count has no such row.
+        _ => values.extend([f64::NAN; 2]),
+    }
+    values.push(called as f64);
+    values
 }
 
 /// The measures but the last three, in their order.

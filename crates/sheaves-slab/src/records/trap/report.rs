@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use sheaves_sys::fault::Access;
 use sheaves_sys::report::{abort, report};
 use sheaves_sys::trace::Memory;
-use sheaves_sys::{clock, process, thread};
+use sheaves_sys::{clock, thread};
 
 use super::layout::{Event, FRAMES_MAX, Misuse, Record, State};
 use super::table;
@@ -41,6 +41,7 @@ static SCRATCH: Scratch = Scratch {
 
 /// How long a thread waits for the scratch memory.
 const PATIENCE_MS: u64 = 1000;
+const MOMENT_NS: u64 = 100_000;
 
 /// The access that was explained last: its address and the state of its place. The program's own
 /// handler may return to an instruction that fails again.
@@ -102,7 +103,7 @@ fn take_scratch() -> bool {
         if clock::coarse_ms() > end {
             return false;
         }
-        process::sched_yield();
+        thread::sleep_ns(MOMENT_NS);
     }
     true
 }
