@@ -84,7 +84,7 @@ define_free! {
     /// An address that is not from this heap, or not the start of a block, aborts the process with
     /// one line. It does so at once where the address is outside the heap, in free memory, or not a
     /// multiple of 16. An address inside a block of up to 1 MiB, or freed twice, is detected when
-    /// the block returns to its slab, or at once in debug mode.
+    /// the block returns to its slab, or at once in hardened and debug mode.
     ///
     /// # Safety
     /// `block` came from this heap and is not used any more.
