@@ -10,7 +10,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 #[cfg(debug_assertions)]
 use crate::tls;
 
-/// The most steps at one hold: the highest number in the table of locks in ARCHITECTURE.md.
+/// The most steps at one hold of the loops that count: no number of theirs in the table of locks in
+/// ARCHITECTURE.md is higher.
 pub const STEPS_MAX: usize = 256;
 
 /// The counts of threads: the thread pointer, and behind it the steps in [`COUNT_BITS`]. Written by
