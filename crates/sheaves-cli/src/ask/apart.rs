@@ -12,6 +12,8 @@ use std::time::Instant;
 
 /// Processes that are asked at the same time. Each answer has up to 4 MiB.
 const AT_ONCE: usize = 8;
+/// Enough for what is done there; most of a thread's usual stack would only be reserved.
+const STACK_BYTES: usize = 512 << 10;
 /// Threads that may be left behind.
 const LATE_MAX: usize = 64;
 
@@ -22,13 +24,17 @@ fn asked<T>(change: impl FnOnce(&mut BTreeSet<u32>) -> T) -> T {
     change(&mut ASKED.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
+fn builder() -> thread::Builder {
+    thread::Builder::new().stack_size(STACK_BYTES)
+}
+
 /// Does something in a thread; `None` if that takes longer than `limit`.
 pub(crate) fn within<T: Send + 'static>(
     limit: Duration,
     act: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     let (sender, receiver) = mpsc::sync_channel(1);
-    let thread = thread::Builder::new().spawn(move || drop(sender.send(act())));
+    let thread = builder().spawn(move || drop(sender.send(act())));
     thread.ok().and_then(|_| receiver.recv_timeout(limit).ok())
 }
 
@@ -59,7 +65,7 @@ pub(crate) fn for_each<T: Send + 'static>(
                 let _ = sender.send((pid, result));
             };
             let is_free = asked(|asked| asked.len() < LATE_MAX + AT_ONCE && asked.insert(pid));
-            if is_free && thread::Builder::new().spawn(work).is_ok() {
+            if is_free && builder().spawn(work).is_ok() {
                 under_way.insert(pid, Instant::now() + each);
                 continue;
             }

@@ -4,11 +4,10 @@
 //! processes are asked anew at each scrape.
 
 mod metrics;
+mod serve;
 
 use alloc::collections::BTreeSet;
 use std::process::ExitCode;
-
-use tiny_http::{Header, Request, Response, Server};
 
 use crate::ask::process::Process;
 use crate::ask::sample::{All, Sample};
@@ -16,12 +15,13 @@ use crate::command_line::ExportOptions;
 use crate::output::print;
 use crate::refusal::Refusal;
 
-const CONTENT_TYPE: &[u8] = b"application/openmetrics-text; version=1.0.0; charset=utf-8";
-
 pub(crate) fn export(options: &ExportOptions) -> Result<ExitCode, Refusal> {
     match &options.listen {
         None => print(&metrics::encode(take(&options.processes)?)),
-        Some(address) => serve(address, &options.processes),
+        Some(address) => {
+            let wanted = options.processes.clone();
+            serve::serve(address, move || take(&wanted).map(metrics::encode))
+        }
     }
 }
 
@@ -53,40 +53,4 @@ fn take(wanted: &[String]) -> Result<All, Refusal> {
         return Err(Refusal::no_process(line));
     }
     Ok(answers)
-}
-
-/// Serves until it is ended by a signal.
-fn serve(address: &str, wanted: &[String]) -> Result<ExitCode, Refusal> {
-    let refused = |error| Refusal::unavailable(format!("cannot listen on {address}: {error}"));
-    let server = Server::http(address).map_err(refused)?;
-    eprintln!("sheaves: http://{}/metrics", server.server_addr());
-    loop {
-        let request = server.recv().map_err(|error| {
-            Refusal::output(format!("cannot take a request on {address}: {error}"))
-        })?;
-        answer(request, wanted);
-    }
-}
-
-/// Answers a request. What goes wrong with the connection is the client's matter.
-fn answer(request: Request, wanted: &[String]) {
-    let path = request.url().split('?').next().unwrap_or_default();
-    let _ = if path != "/metrics" {
-        let text = "the metrics are at /metrics\n";
-        request.respond(Response::from_string(text).with_status_code(404))
-    } else {
-        match take(wanted) {
-            Ok(samples) => {
-                let mut response = Response::from_string(metrics::encode(samples));
-                if let Ok(header) = Header::from_bytes("Content-Type", CONTENT_TYPE) {
-                    response.add_header(header);
-                }
-                request.respond(response)
-            }
-            Err(refusal) => {
-                let text = format!("{}\n", refusal.line);
-                request.respond(Response::from_string(text).with_status_code(503))
-            }
-        }
-    };
 }

@@ -3,7 +3,8 @@
 
 use core::time::Duration;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Instant;
@@ -71,6 +72,8 @@ fn checked(words: &str) -> Output {
         .args(["-c", "ulimit -v \"$0\"; exec timeout 60 \"$@\"", SPACE])
         .arg(assert_cmd::cargo::cargo_bin("sheaves"))
         .args(words.split(' '))
+        // Each arena of glibc reserves 64 MiB.
+        .env("GLIBC_TUNABLES", "glibc.malloc.arena_max=1")
         .output()
         .expect("runs");
     assert!(begin.elapsed() < LIMIT, "{words} takes {:?}", begin.elapsed());
@@ -202,6 +205,85 @@ fn processes_that_let_others_wait_are_named() {
         let all = text(&checked("top --once --json").stdout);
         assert!(all.contains(&format!("{{\"pid\":{pid},\"name\":")), "{mode}: {all}");
     }
+}
+
+/// The exporter, with so few descriptors that idle clients could take all of them.
+struct Exporter(Child, String);
+
+impl Exporter {
+    fn start() -> Exporter {
+        let mut child = Command::new("sh")
+            .args(["-c", "ulimit -n 64; exec \"$@\"", "sh"])
+            .arg(assert_cmd::cargo::cargo_bin("sheaves"))
+            .args(["export", "--listen", "127.0.0.1:0"])
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("runs");
+        let mut line = String::new();
+        let errors = child.stderr.as_mut().expect("piped");
+        BufReader::new(errors).read_line(&mut line).expect("a line");
+        let address = line.trim().trim_start_matches("sheaves: http://");
+        Exporter(child, address.trim_end_matches("/metrics").to_owned())
+    }
+
+    /// A client that has sent this.
+    fn client(&self, sends: &str) -> TcpStream {
+        let mut client = TcpStream::connect(&self.1).expect("connected");
+        client.set_read_timeout(Some(LIMIT)).expect("set");
+        client.set_write_timeout(Some(LIMIT)).expect("set");
+        // It may be refused while it sends.
+        let _ = client.write_all(sends.as_bytes());
+        client
+    }
+
+    /// What a client gets that has sent this.
+    fn answer(&self, sends: &str) -> String {
+        let mut text = Vec::new();
+        // What is not read of the request resets the connection.
+        let _ = self.client(sends).read_to_end(&mut text);
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
+    #[track_caller]
+    fn serves_others(&self) {
+        let text = self.answer("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert!(text.starts_with("HTTP/1.1 200") && text.ends_with("# EOF\n"), "{text}");
+    }
+
+    /// The most memory that it has had, in KiB.
+    fn resident(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).expect("alive");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("there");
+        line.trim().trim_end_matches(" kB").parse().expect("a number")
+    }
+}
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_client_of_the_exporter_does_not_harm_others() {
+    let exporter = Exporter::start();
+    exporter.serves_others();
+    let before = exporter.resident();
+    let head = "GET /metrics HTTP/1.1\r\nHost: x\r\n";
+    let idle: Vec<_> = (0..12).map(|_| exporter.client("GET /m")).collect();
+    let without_body = exporter.client(&format!("{head}Content-Length: 1000000\r\n\r\n"));
+    exporter.serves_others();
+    drop((idle, without_body));
+    // More than it has descriptors for: the others wait until these are gone, or out of time.
+    let idle: Vec<_> = (0..100).map(|_| exporter.client("GET /m")).collect();
+    exporter.serves_others();
+    drop(idle);
+    let endless = exporter.answer(&format!("{head}X: {}", "a".repeat(64 << 20)));
+    assert!(endless.is_empty() || endless.starts_with("HTTP/1.1 4"), "{endless:.100}");
+    exporter.serves_others();
+    assert!(exporter.answer("POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
+    assert!(exporter.resident() - before < 32 << 10, "{before} {}", exporter.resident());
 }
 
 /// A generator of answers: pieces of right ones, in the wrong order.
