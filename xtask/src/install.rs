@@ -198,11 +198,14 @@ fn cargo_c(root: &Path) -> Command {
     cargo
 }
 
-/// Copies a file, and makes its folder.
+/// Copies a file, and makes its folder. A file that was there is replaced by the new one at once:
+/// programs that have it mapped keep it.
 pub(crate) fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     make_folder_of(to)?;
-    fs::copy(from, to).with_context(|| format!("{} to {}", from.display(), to.display()))?;
-    Ok(())
+    let folder = to.parent().context("a file in a folder")?;
+    let place = tempfile::NamedTempFile::new_in(folder)?.into_temp_path();
+    fs::copy(from, &place).with_context(|| format!("{} to {}", from.display(), to.display()))?;
+    place.persist(to).with_context(|| to.display().to_string())
 }
 
 /// Makes the folder of a file.
