@@ -108,7 +108,7 @@ where
                 // SAFETY: no instruction: it keeps the steps from being optimised away, in a
                 // register, as in C.
                 unsafe {
-                    asm!("/* {0} */", inout(reg) value, options(nomem, nostack, preserves_flags))
+                    asm!("/* {0} */", inout(reg) value, options(nomem, nostack, preserves_flags));
                 };
             }
         }
