@@ -62,6 +62,13 @@ impl Client {
         self.page().object.load(Ordering::Relaxed)
     }
 
+    /// The address of [`Page::closing_word`]; 0 if unknown.
+    #[must_use]
+    pub fn closing_word(&self) -> u64 {
+        // Relaxed: written before the magic.
+        self.page().closing_word.load(Ordering::Relaxed)
+    }
+
     /// Asks a process, by its own number in its own namespace, and waits for the answer. Returns
     /// the number of its bytes, which the file has from [`crate::layout::ANSWER_AT`] on. Meanwhile,
     /// ten times a second, `is_alive` says whether to go on.

@@ -13,6 +13,7 @@
 use core::ptr::{copy_nonoverlapping, with_exposed_provenance, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicBool, Ordering};
 
+use sheaves_heap::classes;
 use sheaves_sys::errno::{ENOMEM, ENOSPC};
 use sheaves_sys::lock::{Held, Lock};
 use sheaves_sys::report::Line;
@@ -112,6 +113,7 @@ fn make() -> Option<&'static Page> {
     page.version.store(VERSION, Ordering::Relaxed);
     page.request.state.store(IDLE, Ordering::Relaxed);
     page.object.store(answer as *const () as u64, Ordering::Relaxed);
+    page.closing_word.store(classes::closing_word() as u64, Ordering::Relaxed);
     // Release pairs with the Acquire in `Client::attach`: the page is complete. [Q4]
     page.magic.store(MAGIC, Ordering::Release);
     request::watch(Some(&page.request));

@@ -14,12 +14,12 @@
 //! In a hardened process the last 8 bytes of each object are a canary. So a request takes the class
 //! of a size that is 16 bytes larger, and blocks of size 0 have a class of their own.
 
-use core::sync::atomic::{AtomicU16, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
 use sheaves_percpu::internal::{TABLE, Word};
 use sheaves_slab::internal::shape::{CANARY_BYTES, stride_for};
 use sheaves_slab::internal::window::GRANULE_BYTES;
-use sheaves_slab::internal::{CacheId, checking};
+use sheaves_slab::internal::{CacheId, checking, chunk};
 
 /// The largest size that a class of the fast path serves, in bytes.
 pub const SMALL_BYTES_MAX: usize = 32 << 10;
@@ -53,8 +53,30 @@ pub const CLASSES: usize = MIDDLE + MIDDLE_KIB.len();
 /// The class for blocks of size 0 in a hardened process: they can be neither read nor written.
 pub(crate) const EMPTY_BLOCKS: usize = CLASSES;
 
+/// The word that closes the fast path of `malloc` when a tool writes 0 to it, which one can do to a
+/// process that never takes a slow path: the next call answers what the tool has requested.
+#[must_use]
+pub fn closing_word() -> usize {
+    (&raw const TABLE.fast_bytes_end).addr()
+}
+
+static WAS_OPENED: AtomicBool = AtomicBool::new(false);
+
+/// In a slow path: opens the fast path again if a tool has closed it, and answers the tool.
+#[inline]
+pub(crate) fn reopen_fast_path() {
+    // Relaxed, both: what they lead to can be done at any time after the start.
+    if TABLE.fast_bytes_end.load(Ordering::Relaxed) == 0 && WAS_OPENED.load(Ordering::Relaxed) {
+        open_fast_path();
+        chunk::do_due_after_alloc();
+    }
+}
+
 /// Enables the fast path. The engine has started and the words of all classes are prepared.
+#[cold]
 pub(crate) fn open_fast_path() {
+    // Relaxed: see `reopen_fast_path`.
+    WAS_OPENED.store(true, Ordering::Relaxed);
     let bytes_max = SMALL_BYTES_MAX - if checking::is_hardened() { QUANTUM_BYTES } else { 0 };
     // Release pairs with the Acquire loads of the limit, here and in the bodies of the C functions:
     // a thread that finds it raised finds the access and the table, too.

@@ -44,11 +44,13 @@ sheaves_percpu::with_frame! {
 
 /// [`crate::malloc()`] by the slow path, on behalf of the function that the frame is of.
 pub extern "C" fn malloc_from(size: usize, stack: usize, frame: usize) -> *mut u8 {
+    classes::reopen_fast_path();
     alloc(size, classes::QUANTUM_BYTES, Frame { stack, frame })
 }
 
 extern "C" fn alloc_layout_from(size: usize, align: usize, stack: usize, frame: usize) -> *mut u8 {
     sampling::note_frees_by_layout();
+    classes::reopen_fast_path();
     alloc(size, align, Frame { stack, frame })
 }
 

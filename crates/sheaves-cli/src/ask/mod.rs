@@ -3,7 +3,7 @@
 //! Used by `stat`, `top`, `export`, `rcu`, `prof` and `guard`. The process may end at any moment,
 //! and be hostile: write anything into the page, take any time. So all that is read is checked and
 //! limited, and each process has a time to answer in. What the process sees of it is a request that
-//! it answers; nothing else in it is touched.
+//! it answers; nothing else in it is touched, but for one word of one that never looks, see `wake`.
 //!
 //! A process may have Sheaves more than once, in the preload object and in a library or the program
 //! itself. Each of them has a heap, and a control page.
@@ -15,6 +15,7 @@ mod page;
 pub(crate) mod process;
 mod refused;
 pub(crate) mod sample;
+mod wake;
 
 use alloc::sync::Arc;
 use core::time::Duration;
@@ -55,6 +56,7 @@ pub(crate) struct Asked {
     file: File,
     client: Client,
     pidfd: Arc<OwnedFd>,
+    memory: Option<Arc<File>>,
     /// How long to wait for answers, and until when.
     limit: Duration,
     end: Instant,
@@ -79,13 +81,16 @@ impl Asked {
         // While the process is alive the number is its own: asked again after the looks at `/proc`.
         let pidfd = Arc::new(pidfd_open(number, PidfdFlags::empty()).map_err(|_| absent())?);
         let process = Process::read(pid).ok_or_else(absent)?;
+        // A command that asks many processes writes to none of them.
+        let memory = if limit < LIMIT { None } else { wake::memory(&process) };
         let (mut all, mut failed) = (Vec::new(), None);
         for path in page::find(&process, limit)? {
             match page::open(&process, &path, limit) {
                 Ok(None) => {}
                 Ok(Some((file, client))) => {
                     let (process, pidfd) = (process.clone(), Arc::clone(&pidfd));
-                    all.push(Self { process, file, client, pidfd, limit, end });
+                    let memory = memory.clone();
+                    all.push(Self { process, file, client, pidfd, memory, limit, end });
                 }
                 Err(refusal) => failed = failed.or(Some(refusal)),
             }
@@ -144,8 +149,18 @@ impl Asked {
 
     fn ask_locked(&mut self, command: u32, argument: u64) -> Result<String, Refusal> {
         let (pidfd, limit) = (&self.pidfd, self.limit);
+        let closing_word = self.client.closing_word();
         let left = self.end.saturating_duration_since(Instant::now());
-        let mut is_alive = || is_alive(pidfd);
+        let mut looks = 0;
+        let mut is_alive = || {
+            looks += 1;
+            if looks == 2
+                && let Some(memory) = &self.memory
+            {
+                wake::wake(memory, closing_word);
+            }
+            is_alive(pidfd)
+        };
         let number = self.process.own_number;
         let asked =
             self.client.ask(number, command, argument, left.as_millis() as u64, &mut is_alive);

@@ -40,6 +40,8 @@ struct Program(Child, #[expect(dead_code, reason = "holds its file")] TempDir);
 const BUSY: &str = "#include <stdlib.h>\nint main(void) { for (;;) { void *p[4000]; \
      for (int i = 0; i < 4000; i++) p[i] = malloc(100); \
      for (int i = 0; i < 4000; i++) free(p[i]); } }\n";
+const STEADY: &str = "#include <stdlib.h>\nint main(void) { for (;;) { \
+     void *volatile block = malloc(64); free(block); } }\n";
 /// A program that has a heap of its own in libsheaves.
 const TWO_HEAPS: &str = "#include <sheaves.h>\n#include <stdlib.h>\nint main(void) { \
      sheaves_cache *cache = sheaves_cache_create(\"session\", 100, 0, 0, NULL); \
@@ -124,6 +126,20 @@ fn statistics_are_text_or_json() {
     let json: serde_json::Value = serde_json::from_slice(&json.get_output().stdout).expect("JSON");
     assert_eq!(json["pid"].to_string(), program.pid());
     assert!(json["rcu"]["grace_periods"].is_u64() && json["limit"]["bytes"].is_null(), "{json}");
+}
+
+/// A program that takes no slow path has to be told to look; none of its fast paths is lost.
+#[test]
+fn program_that_never_looks_answers() {
+    let program = Program::build(STEADY, &[]);
+    for _ in 0..5 {
+        // Its thread, if the library has one, ends meanwhile.
+        sleep(Duration::from_millis(700));
+        let json = sheaves().args(["stat", "--json", &program.pid()]).assert().success();
+        let json: serde_json::Value =
+            serde_json::from_slice(&json.get_output().stdout).expect("JSON");
+        assert_eq!(json["pid"].to_string(), program.pid());
+    }
 }
 
 /// The preload object's heap comes first, and keeps its place and labels.
