@@ -20,7 +20,7 @@ use crate::moves::{flush, refill, registry};
 use crate::parts::pool;
 use crate::records::object_bytes;
 use crate::records::profile::AllocRequest;
-use crate::space::cache_id::{CLASSES_MAX, CacheId};
+use crate::space::cache_id::CacheId;
 use crate::space::granule::Granule;
 use crate::space::slab;
 
@@ -81,9 +81,8 @@ pub(crate) fn free(id: CacheId, object: usize) {
         return;
     }
     let [freed, _] = id.hardened_words();
-    let is_class = usize::from(id.number()) <= CLASSES_MAX;
     // SAFETY: the object is sealed: it is the caller's, and only pushed here.
-    if !is_class || !unsafe { push_slow(freed, object) } {
+    if !id.is_class() || !unsafe { push_slow(freed, object) } {
         free_sealed(id, object);
     }
 }
@@ -101,9 +100,8 @@ fn free_sealed(id: CacheId, object: usize) {
 /// not pushed.
 fn push_sealed(id: CacheId, object: usize) -> bool {
     let [freed, _] = id.hardened_words();
-    let is_class = usize::from(id.number()) <= CLASSES_MAX;
     id.descriptor().depot.note_exchange(id.shape());
-    for _ in 0..if is_class { ATTEMPTS } else { 0 } {
+    for _ in 0..if id.is_class() { ATTEMPTS } else { 0 } {
         if !attach() {
             break;
         }

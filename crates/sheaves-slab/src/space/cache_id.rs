@@ -47,6 +47,13 @@ impl CacheId {
         self.0
     }
 
+    /// True for the cache of a size class of `malloc`, or of its blocks of size 0.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn is_class(self) -> bool {
+        self.0 as usize <= CLASSES_MAX
+    }
+
     /// Word and bit of the number in a set of cache numbers.
     pub(crate) const fn bit_in_set(self) -> (usize, u64) {
         (self.0 as usize / 64, 1 << (self.0 % 64))
@@ -56,7 +63,7 @@ impl CacheId {
     #[inline]
     #[must_use]
     pub(crate) const fn entry(self) -> u16 {
-        if self.0 <= CLASSES_MAX as u16 { self.main().offset() as u16 } else { NAMED }
+        if self.is_class() { self.main().offset() as u16 } else { NAMED }
     }
 
     /// The cache with this word for its main sheaf.
@@ -115,11 +122,7 @@ impl CacheId {
     /// calls with a layout. `malloc` finds a word of its own in the heap's table of sizes. A named
     /// cache has no sheaf in the first word, and each of its calls takes the slow path.
     pub(crate) const fn hardened_words(self) -> [Word; 2] {
-        if self.0 as usize <= CLASSES_MAX {
-            [self.spare(), self.stock()]
-        } else {
-            [self.main(), self.spare()]
-        }
+        if self.is_class() { [self.spare(), self.stock()] } else { [self.main(), self.spare()] }
     }
 
     /// The word of a size class from which `malloc` allocates in a hardened process.

@@ -6,7 +6,7 @@ use sheaves_sys::clock;
 use sheaves_sys::lock::Lock;
 
 use crate::parts::pool;
-use crate::space::cache_id::{CACHES_MAX, CLASSES_MAX, CacheId};
+use crate::space::cache_id::{CACHES_MAX, CacheId};
 use crate::space::hint::Hint;
 use crate::space::{chunk, limit};
 
@@ -60,8 +60,7 @@ static BYTES: Hint = Hint::new(0);
 
 /// The bytes that an object counts for in [`BYTES`].
 fn counted_bytes(id: CacheId) -> usize {
-    let is_class = usize::from(id.number()) <= CLASSES_MAX;
-    if is_class && !id.shape().is_hidden() { id.shape().stride } else { 0 }
+    if id.is_class() && !id.shape().is_hidden() { id.shape().stride } else { 0 }
 }
 
 /// True while the size classes have too much in quarantine together.

@@ -8,7 +8,7 @@ use crate::moves::flush;
 use crate::parts::pool;
 use crate::parts::shape::Shape;
 use crate::records::object_bytes::{self, Found};
-use crate::space::cache_id::{CLASSES_MAX, CacheId};
+use crate::space::cache_id::CacheId;
 use crate::space::granule::Granule;
 use crate::space::slab::Slab;
 
@@ -38,8 +38,7 @@ pub(crate) fn seal(id: CacheId, shape: &Shape, object: usize) -> bool {
 /// from memory: of a size class the canary proves the rest.
 #[inline]
 fn offset_in_slab(id: CacheId, shape: &Shape, object: usize) -> usize {
-    let is_class = usize::from(id.number()) <= CLASSES_MAX;
-    if is_class
+    if id.is_class()
         && !shape.is_alone()
         && let Some(granule) = Granule::of(object)
     {

@@ -23,7 +23,7 @@ use sheaves_sys::stack::{self, Frame};
 use sheaves_sys::{clock, options, probe};
 
 use crate::records::by_address::{ByAddress, Table};
-use crate::space::cache_id::{CLASSES_MAX, CacheId};
+use crate::space::cache_id::CacheId;
 use crate::space::checking;
 pub(crate) use sites::{FRAMES_MAX, Kind, Listed};
 use sites::{Sites, Source};
@@ -211,8 +211,7 @@ pub(crate) fn start_option() {
 pub(crate) fn open(id: CacheId, object: usize, request: &AllocRequest) {
     let shape = id.shape();
     let bytes = if request.bytes == 0 { shape.size } else { request.bytes };
-    let is_class = usize::from(id.number()) <= CLASSES_MAX;
-    let kind = if is_class { Kind::Malloc } else { Kind::Cache };
+    let kind = if id.is_class() { Kind::Malloc } else { Kind::Cache };
     let source = Source { kind, cache: id.number(), is_deferral: false, name: shape.name };
     PROFILE.lock().open(source, object, shape.stride, 0, &AllocRequest { bytes, ..*request });
 }

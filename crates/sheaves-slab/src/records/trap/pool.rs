@@ -13,7 +13,7 @@ use super::table::{self, change, field, geometry, set_field};
 use super::{report, table::contains};
 use crate::parts::shape::Shape;
 use crate::records::profile::{self, AllocRequest, chance};
-use crate::space::cache_id::{CLASSES_MAX, CacheId};
+use crate::space::cache_id::CacheId;
 use crate::space::{checking, chunk};
 
 /// One in this many samples is a trap; 0 while there are no new ones.
@@ -198,7 +198,7 @@ fn live_place(address: usize, may_be: impl Fn(State) -> bool) -> (usize, u64) {
 pub(crate) fn free(address: usize, frame: Frame) -> (CacheId, usize) {
     let (place, word) = live_place(address, |state| state == State::Allocated);
     let id = CacheId::new(field(place, CACHE) as u16);
-    if usize::from(id.number()) > CLASSES_MAX {
+    if !id.is_class() {
         report::die(Misuse::OtherCache, address);
     }
     (id, end(place, word, address, frame))
