@@ -14,7 +14,7 @@
 //! In a hardened process the last 8 bytes of each object are a canary. So a request takes the class
 //! of a size that is 16 bytes larger, and blocks of size 0 have a class of their own.
 
-use core::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use core::sync::atomic::{AtomicU16, Ordering};
 
 use sheaves_percpu::internal::{TABLE, Word};
 use sheaves_slab::internal::shape::{CANARY_BYTES, stride_for};
@@ -60,13 +60,12 @@ pub fn closing_word() -> usize {
     (&raw const TABLE.fast_bytes_end).addr()
 }
 
-static WAS_OPENED: AtomicBool = AtomicBool::new(false);
-
-/// In a slow path: opens the fast path again if a tool has closed it, and answers the tool.
+/// In a slow path, once the heap has started: opens the fast path again if a tool has closed it,
+/// and answers the tool.
 #[inline]
 pub(crate) fn reopen_fast_path() {
-    // Relaxed, both: what they lead to can be done at any time after the start.
-    if TABLE.fast_bytes_end.load(Ordering::Relaxed) == 0 && WAS_OPENED.load(Ordering::Relaxed) {
+    // Relaxed: what it leads to can be done at any time after the start.
+    if TABLE.fast_bytes_end.load(Ordering::Relaxed) == 0 {
         open_fast_path();
         chunk::do_due_after_alloc();
     }
@@ -75,8 +74,6 @@ pub(crate) fn reopen_fast_path() {
 /// Enables the fast path. The engine has started and the words of all classes are prepared.
 #[cold]
 pub(crate) fn open_fast_path() {
-    // Relaxed: see `reopen_fast_path`.
-    WAS_OPENED.store(true, Ordering::Relaxed);
     let bytes_max = SMALL_BYTES_MAX - if checking::is_hardened() { QUANTUM_BYTES } else { 0 };
     // Release pairs with the Acquire loads of the limit, here and in the bodies of the C functions:
     // a thread that finds it raised finds the access and the table, too.

@@ -44,13 +44,11 @@ sheaves_percpu::with_frame! {
 
 /// [`crate::malloc()`] by the slow path, on behalf of the function that the frame is of.
 pub extern "C" fn malloc_from(size: usize, stack: usize, frame: usize) -> *mut u8 {
-    classes::reopen_fast_path();
     alloc(size, classes::QUANTUM_BYTES, Frame { stack, frame })
 }
 
 extern "C" fn alloc_layout_from(size: usize, align: usize, stack: usize, frame: usize) -> *mut u8 {
     sampling::note_frees_by_layout();
-    classes::reopen_fast_path();
     alloc(size, align, Frame { stack, frame })
 }
 
@@ -62,7 +60,11 @@ pub(crate) fn alloc(size: usize, align: usize, frame: Frame) -> *mut u8 {
 
 /// [`alloc`], and whether the block reads as zeros.
 fn alloc_and_tell_zero(size: usize, align: usize, frame: Frame) -> (*mut u8, bool) {
-    let (block, reads_zero) = if size > BYTES_MAX || !start() {
+    let can_serve = size <= BYTES_MAX && start();
+    if can_serve {
+        classes::reopen_fast_path();
+    }
+    let (block, reads_zero) = if !can_serve {
         (0, false)
     } else if is_debug() && !classes::is_zero_sized(size, align) {
         (redzone::alloc(size, align, frame), false)
