@@ -25,7 +25,6 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::thread;
 use std::time::Instant;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::de::DeserializeOwned;
@@ -35,7 +34,7 @@ use sheaves_control::layout::{ANSWER_AT, FILE_BYTES, STATISTICS};
 use crate::output;
 use crate::refusal::Refusal;
 use answer::Statistics;
-use process::Process;
+use process::{Process, is_alive};
 use refused::{refuse, time, without_page};
 
 /// How long the command waits for a process that it was told to ask.
@@ -56,7 +55,6 @@ pub(crate) struct Asked {
     file: File,
     client: Client,
     pidfd: Arc<OwnedFd>,
-    memory: Option<Arc<File>>,
     /// How long to wait for answers, and until when.
     limit: Duration,
     end: Instant,
@@ -81,16 +79,13 @@ impl Asked {
         // While the process is alive the number is its own: asked again after the looks at `/proc`.
         let pidfd = Arc::new(pidfd_open(number, PidfdFlags::empty()).map_err(|_| absent())?);
         let process = Process::read(pid).ok_or_else(absent)?;
-        // A command that asks many processes writes to none of them.
-        let memory = if limit < LIMIT { None } else { wake::memory(&process) };
         let (mut all, mut failed) = (Vec::new(), None);
         for path in page::find(&process, limit)? {
             match page::open(&process, &path, limit) {
                 Ok(None) => {}
                 Ok(Some((file, client))) => {
                     let (process, pidfd) = (process.clone(), Arc::clone(&pidfd));
-                    let memory = memory.clone();
-                    all.push(Self { process, file, client, pidfd, memory, limit, end });
+                    all.push(Self { process, file, client, pidfd, limit, end });
                 }
                 Err(refusal) => failed = failed.or(Some(refusal)),
             }
@@ -154,10 +149,9 @@ impl Asked {
         let mut looks = 0;
         let mut is_alive = || {
             looks += 1;
-            if looks == 2
-                && let Some(memory) = &self.memory
-            {
-                wake::wake(memory, closing_word);
+            // A command that asks many processes writes to none of them.
+            if looks == 2 && limit == LIMIT {
+                wake::wake(&self.process, pidfd, closing_word);
             }
             is_alive(pidfd)
         };
@@ -226,10 +220,4 @@ pub(crate) fn answers<A, T>(
         return Err(refusals.swap_remove(0));
     }
     Ok((answers, refusals))
-}
-
-/// True until the process ends.
-fn is_alive(pidfd: &OwnedFd) -> bool {
-    let mut ends = [PollFd::new(pidfd, PollFlags::IN)];
-    poll(&mut ends, Some(&Timespec::default())).is_ok_and(|count| count == 0)
 }

@@ -6,8 +6,10 @@
 use core::fmt;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sheaves_control::layout::LINK;
 
 use crate::output;
@@ -150,6 +152,12 @@ impl Process {
         let entries = BufReader::new(file.take(BYTES_MAX)).split(0);
         entries.map_while(Result::ok).any(|entry| entry == b"SHEAVES_CONTROL=0")
     }
+}
+
+/// True until the process of this descriptor ends.
+pub(super) fn is_alive(pidfd: &OwnedFd) -> bool {
+    let mut ends = [PollFd::new(pidfd, PollFlags::IN)];
+    poll(&mut ends, Some(&Timespec::default())).is_ok_and(|count| count == 0)
 }
 
 /// The lines of a file in `/proc`, as far as they are read. Paths in them may have any bytes.

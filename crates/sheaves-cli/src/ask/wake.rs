@@ -9,31 +9,28 @@
 use alloc::sync::Arc;
 use core::time::Duration;
 use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt as _;
 
 use super::apart;
-use super::process::Process;
+use super::process::{Process, is_alive};
 
 /// How long it may take.
 const LIMIT: Duration = Duration::from_millis(100);
 /// Above any limit of a fast path.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// The memory of a process, if the caller may write to it: of that one, whatever gets its number.
-pub(super) fn memory(process: &Process) -> Option<Arc<File>> {
-    let path = process.path("mem");
-    let opened = apart::within(LIMIT, || File::options().read(true).write(true).open(path).ok());
-    opened.flatten().map(Arc::new)
-}
-
-/// Closes the fast path of the process whose memory it is, for a moment.
-pub(super) fn wake(memory: &Arc<File>, closing_word: u64) {
-    let memory = Arc::clone(memory);
+/// Closes the fast path of a process for a moment, if the caller may write to its memory.
+pub(super) fn wake(process: &Process, pidfd: &Arc<OwnedFd>, closing_word: u64) {
+    let (path, pidfd) = (process.path("mem"), Arc::clone(pidfd));
     // Where it fails the process is silent, which is reported.
     let _ = apart::within(LIMIT, move || {
+        let memory = File::options().read(true).write(true).open(path).ok()?;
         let mut word = [0; size_of::<u64>()];
         memory.read_exact_at(&mut word, closing_word).ok()?;
         let is_limit = (1..=BYTES_MAX).contains(&u64::from_ne_bytes(word));
-        is_limit.then(|| memory.write_all_at(&[0; size_of::<u64>()], closing_word).ok()).flatten()
+        // What is open is the memory of this process, if it is alive now, whatever gets its number.
+        let may_write = is_limit && is_alive(&pidfd);
+        may_write.then(|| memory.write_all_at(&[0; size_of::<u64>()], closing_word).ok()).flatten()
     });
 }
