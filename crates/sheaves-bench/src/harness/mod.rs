@@ -5,6 +5,7 @@
 
 pub(crate) mod chart;
 pub(crate) mod child;
+pub(crate) mod clock;
 pub(crate) mod failure;
 pub(crate) mod forked;
 pub(crate) mod judge;
@@ -25,6 +26,7 @@ pub(crate) mod trace;
 pub(crate) mod workers;
 
 pub(crate) use child::Children;
+pub(crate) use clock::{process_time, time_of};
 pub(crate) use failure::{Failure, out_of_memory, refused_free};
 pub(crate) use forked::Forked;
 pub(crate) use judge::{Entrant, Judge};

@@ -9,7 +9,7 @@ use std::time::Instant;
 use super::blocks::{Blocks, MIB, own};
 use crate::contenders::allocators::{Allocator, Workload};
 use crate::harness::{
-    Failure, Forked, Sampler, Workers, peak_bytes, reset_peak, resident_bytes, scale,
+    Failure, Forked, Sampler, Workers, peak_bytes, process_time, reset_peak, resident_bytes, scale,
 };
 
 const BURSTS: u32 = 5;
@@ -82,13 +82,13 @@ impl Workload for Course {
             let _forked = program.run()?;
             let at_once = resident_bytes();
             let peak = grown(peak_bytes().max(at_once));
-            let cpu = cpu_time();
+            let cpu = process_time();
             let [first, second] = self.quiet;
             std::thread::sleep(first);
             let later = resident_bytes();
             std::thread::sleep(second - first);
             let last = resident_bytes();
-            let cpu = (cpu_time() - cpu).as_nanos() as f64;
+            let cpu = (process_time() - cpu).as_nanos() as f64;
             let is_trimmed = program.allocator.trim();
             let trimmed = if is_trimmed { grown(resident_bytes()) } else { f64::NAN };
             Ok(vec![peak, grown(at_once), grown(later), grown(last), trimmed, cpu])
@@ -195,14 +195,6 @@ impl<A: Allocator> Program<A> {
 fn fill_and_empty<A: Allocator>(blocks: &mut Blocks<A>, bytes: usize) {
     blocks.add(bytes, small);
     blocks.free_all_but(0);
-}
-
-/// Processor time of all threads of this process so far.
-fn cpu_time() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the clock exists in every process, and the call fills in `time`.
-    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 #[cfg(test)]

@@ -4,21 +4,18 @@
 //! without a pause, beside six busy processes.
 
 use alloc::sync::Arc;
+use core::hint::black_box;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command};
 use std::sync::Barrier;
 use std::time::Instant;
 
 use super::contenders::{Wait, Worked};
-use crate::harness::{Failure, Options, Workers};
+use crate::harness::{Failure, Forked, Options, Workers};
 
 /// Of each updater.
 const CALLS: usize = 100;
-/// A process that is always busy.
-const BUSY_LOOP: &str = "while :; do :; done";
-/// Their number.
+/// Processes that are always busy.
 const PROCESSES: usize = 6;
 /// About 20 ns, and 20 us.
 const STEPS: [(&str, usize); 2] = [("20ns", 20), ("20us", 20_000)];
@@ -58,8 +55,13 @@ impl Busy {
     }
 
     /// Updaters wait [`CALLS`] times each, while the other workers read.
-    pub(super) fn run<C: Wait>(self, workers: &Workers, contender: &Arc<C>) -> Vec<Worked> {
-        let _others: Vec<_> = (0..self.processes).map(|_| BusyProcess::start()).collect();
+    pub(super) fn run<C: Wait>(
+        self,
+        workers: &Workers,
+        contender: &Arc<C>,
+    ) -> Result<Vec<Worked>, Failure> {
+        let busy = || Forked::start(|| while black_box(true) {});
+        let _others: Vec<_> = (0..self.processes).map(|_| busy()).collect::<Result<_, _>>()?;
         let updating = Arc::new(AtomicUsize::new(self.updaters));
         let reading = Arc::new(AtomicUsize::new(0));
         let start = Arc::new(Barrier::new(workers.len()));
@@ -90,7 +92,7 @@ impl Busy {
             own.leave_thread();
             worked
         });
-        worked.into_iter().flatten().collect()
+        Ok(worked.into_iter().flatten().collect())
     }
 }
 
@@ -103,33 +105,4 @@ fn wait_often<C: Wait>(contender: &C) -> Worked {
         *call = begin.elapsed().as_nanos() as u64;
     }
     Worked { start, end: Instant::now(), calls }
-}
-
-/// A process that is busy until this is dropped.
-struct BusyProcess(Child);
-
-impl BusyProcess {
-    fn start() -> BusyProcess {
-        let mut command = Command::new("/bin/sh");
-        command.args(["-c", BUSY_LOOP]);
-        // SAFETY: a system call, which allocates nothing.
-        unsafe { command.pre_exec(die_with_parent) };
-        BusyProcess(command.spawn().expect("a shell"))
-    }
-}
-
-fn die_with_parent() -> std::io::Result<()> {
-    // SAFETY: no precondition.
-    match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } {
-        0 => Ok(()),
-        _ => Err(std::io::Error::last_os_error()),
-    }
-}
-
-impl Drop for BusyProcess {
-    fn drop(&mut self) {
-        // It may be gone: then there is nothing to do.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }

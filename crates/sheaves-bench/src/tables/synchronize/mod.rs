@@ -253,7 +253,7 @@ impl Workload {
             let workers = busy.workers()?;
             return Ok(Box::new(move || {
                 let before = contender.counts();
-                let worked = busy.run(&workers, &contender);
+                let worked = busy.run(&workers, &contender)?;
                 Ok(values(&worked, before, contender.counts(), 0))
             }));
         }

@@ -3,9 +3,9 @@
 use core::time::Duration;
 
 use super::heap::Heap;
-use super::times::{Clock, process_time};
+use super::times::Clock;
 use crate::contenders::allocators::{Allocator, Workload};
-use crate::harness::{Failure, Sampler};
+use crate::harness::{Failure, Sampler, process_time};
 
 /// A thread replaces blocks of a heap for that time. A sample is the CPU time of all other threads
 /// of the process meanwhile, in percent of one CPU.

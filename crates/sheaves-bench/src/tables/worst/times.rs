@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use crate::harness::Measure;
+use crate::harness::{Measure, time_of};
 
 /// What is told of the calls of a row, in the order of [`Times::figures`].
 pub(super) const MEASURES: [Measure; 4] = [
@@ -30,18 +30,6 @@ impl Clock {
             Clock::Wall => libc::CLOCK_MONOTONIC,
         })
     }
-}
-
-/// CPU time of all threads of the process so far.
-pub(super) fn process_time() -> Duration {
-    time_of(libc::CLOCK_PROCESS_CPUTIME_ID)
-}
-
-fn time_of(clock: libc::clockid_t) -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call fills in `time`.
-    unsafe { libc::clock_gettime(clock, &raw mut time) };
-    Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
 }
 
 /// How long the calls of one kind took.
