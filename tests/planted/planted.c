@@ -11,6 +11,8 @@
  *
  * Compiled three times: as C, as C++ (new and delete), and with -DCACHES for object caches.
  */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -295,7 +297,22 @@ static void of_malloc(const char *kind)
 
 	gather();
 	block = fresh(0x77);
-	if (is(kind, "realloc-freed")) {
+	if (!strncmp(kind, "sized-", 6)) {
+		void (*sized)(void *, size_t) = (void (*)(void *, size_t))dlsym(RTLD_DEFAULT, "free_sized");
+		void (*aligned)(void *, size_t, size_t) =
+			(void (*)(void *, size_t, size_t))dlsym(RTLD_DEFAULT, "free_aligned_sized");
+		if (!sized || !aligned)
+			_exit(2);
+		if (is(kind, "sized-smaller"))
+			sized(block, size / 5);
+		else if (is(kind, "sized-larger"))
+			sized(block, size * 4);
+		else if (is(kind, "sized-aligned-smaller"))
+			aligned(hide(aligned_alloc(64, size)), 64, size / 5);
+		else
+			aligned(hide(aligned_alloc(64, size)), 1 << 20, size);
+		churn();
+	} else if (is(kind, "realloc-freed")) {
 		free(block);
 		block = hide(realloc(block, size - size / 4));
 		churn();
@@ -326,11 +343,21 @@ struct Element {
 
 static void of_malloc(const char *kind)
 {
+	const std::align_val_t wide{64};
+
 	gather();
 	if (is(kind, "delete-smaller-size"))
 		::operator delete(hide(::operator new(size)), size / 4);
 	else if (is(kind, "delete-larger-size"))
 		::operator delete(hide(::operator new(size)), size * 4);
+	else if (is(kind, "delete-array-smaller-size"))
+		::operator delete[](hide(::operator new[](size)), size / 4);
+	else if (is(kind, "delete-aligned-smaller-size"))
+		::operator delete(hide(::operator new(size, wide)), size / 4, wide);
+	else if (is(kind, "delete-aligned-array-size"))
+		::operator delete[](hide(::operator new[](size, wide)), size / 4, wide);
+	else if (is(kind, "delete-alignment"))
+		::operator delete(hide(::operator new(size)), std::align_val_t{1 << 21});
 	else if (is(kind, "delete-of-array"))
 		delete (Element *)hide(new Element[size / sizeof(Element)]);
 	else
@@ -417,7 +444,8 @@ int main(int argc, char **argv)
 		outside(-32, 1, 0);
 	if (!strncmp(kind, "free-", 5))
 		bad_addresses(kind);
-	if (!strncmp(kind, "realloc", 7) || !strncmp(kind, "zero", 4) || !strncmp(kind, "delete", 6))
+	if (!strncmp(kind, "realloc", 7) || !strncmp(kind, "zero", 4) || !strncmp(kind, "delete", 6) ||
+	    !strncmp(kind, "sized", 5))
 		of_malloc(kind);
 	lifetimes(kind);
 	return 2;

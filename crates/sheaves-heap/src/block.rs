@@ -98,21 +98,18 @@ pub(crate) fn usable(address: usize) -> usize {
     }
 }
 
-/// Aborts the process unless a block of this size may be at the address: one that was allocated
-/// with this size and alignment, or if it `may_differ`, one that is large enough.
-pub(crate) fn check_size(address: usize, size: usize, align: usize, may_differ: bool) {
-    let usable = usable(address);
-    let is_right = match (look_up(address), classes::of_request(size, align)) {
-        _ if may_differ => size <= usable,
-        (Some(Block::Object { class }), wanted) => wanted == Some(class),
-        (_, wanted) => wanted.is_none() && size <= usable && size > usable - map::page_bytes(),
+/// True if the block at an address was allocated with this size and alignment, or if it may have
+/// been resized in place to this size.
+pub(crate) fn is_of_size(address: usize, size: usize, align: usize, may_be_resized: bool) -> bool {
+    let (usable, wanted) = (usable(address), classes::of_request(size, align));
+    let is_same = match look_up(address) {
+        Some(Block::Object { class }) => wanted == Some(class),
+        Some(Block::Trap { bytes }) => return size == bytes,
+        _ => wanted.is_none() && size > usable.saturating_sub(map::page_bytes()),
     };
-    if !is_right {
-        report::die(format_args!(
-            "free of {address:#x} with size {size}: the block has {usable} usable bytes and was \
-             allocated with another size"
-        ));
-    }
+    // What `realloc` does not move has half of its room at least. But `calloc` may have found an
+    // alignment by chance, with the class of another one.
+    size <= usable && (is_same || may_be_resized && size > usable / 4)
 }
 
 /// Aborts the process: no block is at the address.

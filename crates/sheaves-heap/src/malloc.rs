@@ -149,7 +149,7 @@ pub unsafe fn free_rcu_layout(block: *mut u8, layout: Layout) {
     // SAFETY: the same contract.
     if !unsafe { push_by_layout(block.expose_provenance(), layout, CacheId::deferred) } {
         // SAFETY: the same contract.
-        unsafe { slow::free_rcu(block) };
+        unsafe { slow::free_rcu_layout(block, layout.size(), layout.align()) };
     }
 }
 
@@ -176,6 +176,6 @@ pub unsafe fn dealloc_layout(block: *mut u8, layout: Layout) {
     // SAFETY: the same contract.
     if !unsafe { push_by_layout(block.expose_provenance(), layout, CacheId::main) } {
         // SAFETY: the same contract.
-        unsafe { slow::free(block) };
+        unsafe { slow::dealloc_layout(block, layout.size(), layout.align()) };
     }
 }

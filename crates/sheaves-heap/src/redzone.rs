@@ -60,16 +60,6 @@ pub(crate) fn check(user: usize) -> (usize, usize) {
     (start, size)
 }
 
-/// Aborts the process unless the user has requested this size.
-pub(crate) fn check_size(user: usize, size: usize) {
-    let requested = check(user).1;
-    if requested != size {
-        report::die(format_args!(
-            "free of {user:#x} with size {size}: the block has {requested} bytes"
-        ));
-    }
-}
-
 fn measures(user: usize) -> (usize, usize) {
     // The pad is read only where memory is in use by a block: a wild address is not followed.
     let is_in_use = |address| block::is_in_use(address) && !block::is_freed(address);

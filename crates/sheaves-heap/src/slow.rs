@@ -9,7 +9,7 @@ use sheaves_slab::internal::checking::{is_debug, is_hardened};
 use sheaves_slab::internal::last_frees;
 use sheaves_slab::internal::sampling::{self, AllocRequest};
 use sheaves_sys::stack::Frame;
-use sheaves_sys::{errno, probe};
+use sheaves_sys::{errno, probe, report};
 
 use crate::block::{self, Block};
 use crate::start::start;
@@ -34,12 +34,28 @@ sheaves_percpu::with_frame! {
     #[cold]
     pub [unsafe] fn free(block: *mut u8) -> () = free_from;
 
+    /// The slow half of `dealloc_layout`.
+    ///
+    /// # Safety
+    /// As [`crate::dealloc_layout`].
+    #[cold]
+    pub(crate) [unsafe] fn dealloc_layout(block: *mut u8, size: usize, align: usize) -> () =
+        dealloc_layout_from;
+
     /// The slow half of `free_rcu`.
     ///
     /// # Safety
     /// As [`crate::free_rcu`].
     #[cold]
     pub(crate) [unsafe] fn free_rcu(block: *mut u8) -> () = free_rcu_from;
+
+    /// The slow half of `free_rcu_layout`.
+    ///
+    /// # Safety
+    /// As [`crate::free_rcu_layout`].
+    #[cold]
+    pub(crate) [unsafe] fn free_rcu_layout(block: *mut u8, size: usize, align: usize) -> () =
+        free_rcu_layout_from;
 }
 
 /// [`crate::malloc()`] by the slow path, on behalf of the function that the frame is of.
@@ -119,18 +135,47 @@ pub(crate) unsafe extern "C" fn free_from(block: *mut u8, stack: usize, frame: u
     });
 }
 
+/// # Safety
+/// As [`crate::dealloc_layout`].
+unsafe extern "C" fn dealloc_layout_from(
+    block: *mut u8,
+    size: usize,
+    align: usize,
+    stack: usize,
+    frame: usize,
+) {
+    check_size(block, size, align, true);
+    // SAFETY: the same contract.
+    unsafe { free_from(block, stack, frame) };
+}
+
 /// Checks the size and the alignment with which a block is about to be freed, in a hardened
-/// process: aborts the process if it was allocated with others. A block that may have been resized
-/// is only checked to be large enough.
+/// process: aborts the process if it was allocated with others. One that `realloc` may have resized
+/// in place may be of another size class, if it has room for the size.
 pub fn check_size(block: *const u8, size: usize, align: usize, may_be_resized: bool) {
-    if block.is_null() {
+    if block.is_null() || !is_hardened() {
         return;
     }
-    let (address, align) = (block.expose_provenance(), align.max(classes::QUANTUM_BYTES));
-    if has_zones(address) {
-        redzone::check_size(address, size);
-    } else if is_hardened() {
-        block::check_size(address, size, align, may_be_resized);
+    let address = block.expose_provenance();
+    let is_right = if has_zones(address) {
+        redzone::check(address).1 == size
+    } else {
+        block::is_of_size(address, size, align.max(classes::QUANTUM_BYTES), may_be_resized)
+    };
+    if !is_right {
+        let usable = usable(address);
+        report::die(format_args!(
+            "free of {address:#x} with size {size}: the block has {usable} usable bytes and was \
+             allocated with another size"
+        ));
+    }
+    check_align(block, align);
+}
+
+/// Likewise for a free with an alignment alone.
+pub fn check_align(block: *const u8, align: usize) {
+    if is_hardened() && !block.addr().is_multiple_of(align.max(1)) {
+        report::die(format_args!("free of {block:p} with alignment {align}: it has a smaller one"));
     }
 }
 
@@ -138,6 +183,20 @@ pub fn check_size(block: *const u8, size: usize, align: usize, may_be_resized: b
 static LARGE: Channel = Channel::new("large blocks", |block| {
     block::free(block.expose_provenance(), Frame::NONE);
 });
+
+/// # Safety
+/// As [`crate::free_rcu_layout`].
+unsafe extern "C" fn free_rcu_layout_from(
+    block: *mut u8,
+    size: usize,
+    align: usize,
+    stack: usize,
+    frame: usize,
+) {
+    check_size(block, size, align, true);
+    // SAFETY: the same contract.
+    unsafe { free_rcu_from(block, stack, frame) };
+}
 
 /// # Safety
 /// As [`crate::free_rcu`].

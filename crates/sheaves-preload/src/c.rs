@@ -47,8 +47,7 @@ exports! { "C"
     aligned_alloc(align: usize, size: usize) -> *mut c_void = memalign(align, size);
     /// `memalign(3)`; like glibc's, it rounds the alignment up to a power of two.
     memalign(align: usize, size: usize) -> *mut c_void =
-        // The heap refuses 0, which stands for overflow.
-        heap::aligned_alloc(align.checked_next_power_of_two().unwrap_or(0), size).cast();
+        heap::aligned_alloc(power_of_two(align), size).cast();
     /// `valloc(3)`: aligned to a page.
     valloc(size: usize) -> *mut c_void = aligned_alloc(map::page_bytes(), size);
     /// `pvalloc(3)`: aligned to a page, a whole number of pages.
@@ -63,7 +62,7 @@ exports! { "C"
     };
     /// `free_aligned_sized` of C23. Alignment and size are checked in a hardened process.
     free_aligned_sized(block: *mut c_void, align: usize, size: usize) = {
-        heap::slow::check_size(block.cast(), size, align, true);
+        heap::slow::check_size(block.cast(), size, power_of_two(align), false);
         free(block);
     };
     /// `cfree`, removed in glibc 2.26, for old programs.
@@ -107,6 +106,11 @@ fn first_realloc() -> Realloc {
         REALLOC.set(Some(first));
         first
     })
+}
+
+/// An alignment, rounded up to a power of two; 0, which the heap refuses, where that overflows.
+fn power_of_two(align: usize) -> usize {
+    align.checked_next_power_of_two().unwrap_or(0)
 }
 
 heap::entry::with_frame! {

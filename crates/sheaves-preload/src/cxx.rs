@@ -16,11 +16,13 @@
 //! program's definition, if it has one, and of ours otherwise.
 //!
 //! When memory is out, each form calls the C++ runtime's operator of its name: the throwing ones
-//! call the program's new-handler and throw `std::bad_alloc`, the `nothrow` ones return null. The
-//! sizes that `delete` receives are checked in a hardened process, and not used otherwise.
+//! call the program's new-handler and throw `std::bad_alloc`, the `nothrow` ones return null.
+//!
+//! The sizes and alignments that `delete` receives are checked in a hardened process, if the
+//! program replaces no operator, and not used otherwise.
 
 use core::ffi::{CStr, c_void};
-use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 
 use sheaves_heap as heap;
 use sheaves_sys::{function, object, report};
@@ -53,27 +55,37 @@ static DELETE_ARRAY: Bound<Delete> = Bound(_ZdaPv);
 static DELETE_ALIGNED: Bound<DeleteAligned> = Bound(_ZdlPvSt11align_val_t);
 static DELETE_ARRAY_ALIGNED: Bound<DeleteAligned> = Bound(_ZdaPvSt11align_val_t);
 
-/// What `delete` with a size calls: `delete` without, or one that checks the size.
-static DELETE_SIZED: AtomicPtr<c_void> = AtomicPtr::new(_ZdlPv as *mut c_void);
+/// What `delete` and `delete[]` with a size call: the form without, or one that checks the size.
+static DELETE_SIZED: [AtomicPtr<c_void>; 2] =
+    [AtomicPtr::new(_ZdlPv as *mut c_void), AtomicPtr::new(_ZdaPv as *mut c_void)];
+
+/// Set where sizes and alignments are checked.
+static IS_CHECKED: AtomicBool = AtomicBool::new(false);
 
 type DeleteSized = unsafe extern "C-unwind" fn(*mut c_void, usize);
 
-/// The operator that `delete` with a size calls. One without a size ignores the second argument.
+/// The operator that `delete` with a size calls, or `delete[]`. One without a size ignores the
+/// second argument.
 #[inline(always)]
-fn delete_sized() -> DeleteSized {
+fn delete_sized(is_array: bool) -> DeleteSized {
     // Relaxed: changes when the object is loaded only.
-    let operator = DELETE_SIZED.load(Ordering::Relaxed);
+    let operator = DELETE_SIZED[usize::from(is_array)].load(Ordering::Relaxed);
     // SAFETY: an operator of this type, or one that takes the first argument.
     unsafe { core::mem::transmute::<*mut c_void, DeleteSized>(operator) }
 }
 
-/// Switches on the check of sizes in `delete`, unless the program has a `delete` of its own. Called
-/// when the object is loaded.
+/// Switches on the checks of sizes and alignments in `delete`, unless the program has an operator
+/// of its own. Called when the object is loaded.
 pub(crate) fn check_sizes() {
-    let here = (&raw const ANSWER).cast();
-    if object::is_same_object(DELETE.operator() as *const c_void, here) {
-        // Relaxed: as above.
-        DELETE_SIZED.store(delete_checked as *mut c_void, Ordering::Relaxed);
+    let deletes = [DELETE.operator(), DELETE_ARRAY.operator()].map(|is| is as *const c_void);
+    let aligned = [DELETE_ALIGNED.operator(), DELETE_ARRAY_ALIGNED.operator()];
+    if are_ours(&deletes) && are_ours(&aligned.map(|is| is as *const c_void)) && !is_new_replaced()
+    {
+        // Relaxed, all: as above.
+        for operator in &DELETE_SIZED {
+            operator.store(delete_checked as *mut c_void, Ordering::Relaxed);
+        }
+        IS_CHECKED.store(true, Ordering::Relaxed);
     }
 }
 
@@ -81,6 +93,20 @@ unsafe extern "C-unwind" fn delete_checked(block: *mut c_void, size: usize) {
     heap::slow::check_size(block.cast(), size, 0, false);
     // SAFETY: the caller's contract.
     unsafe { heap::free(block.cast()) };
+}
+
+/// Checks the arguments of `delete` with a size and an alignment.
+fn check(block: *mut c_void, size: usize, align: usize) {
+    // Relaxed: as above.
+    if IS_CHECKED.load(Ordering::Relaxed) {
+        heap::slow::check_size(block.cast(), size, align, false);
+    }
+}
+
+/// True if all operators are those of this object.
+fn are_ours(operators: &[*const c_void]) -> bool {
+    let here = (&raw const ANSWER).cast();
+    operators.iter().all(|is| object::is_same_object(*is, here))
 }
 
 /// True when the program has replaced a `new` that the `nothrow` forms call.
@@ -106,8 +132,7 @@ fn is_new_replaced_slow() -> bool {
         NEW_ALIGNED.operator() as *const c_void,
         NEW_ARRAY_ALIGNED.operator() as *const c_void,
     ];
-    let here = (&raw const ANSWER).cast();
-    let is_replaced = !operators.into_iter().all(|is| object::is_same_object(is, here));
+    let is_replaced = !are_ours(&operators);
     // Relaxed: as above.
     ANSWER.store(if is_replaced { YES } else { NO }, Ordering::Relaxed);
     is_replaced
@@ -261,13 +286,16 @@ exports! { "C-unwind"
     /// `operator delete(void*)`.
     _ZdlPv(block: *mut c_void) = heap::free(block.cast());
     /// `operator delete(void*, align_val_t)`.
-    _ZdlPvSt11align_val_t(block: *mut c_void, _align: usize) = heap::free(block.cast());
+    _ZdlPvSt11align_val_t(block: *mut c_void, align: usize) = {
+        heap::slow::check_align(block.cast(), align);
+        heap::free(block.cast());
+    };
     /// `operator delete[](void*)`.
     _ZdaPv(block: *mut c_void) = DELETE.operator()(block);
     /// `operator delete(void*, size_t)`.
-    _ZdlPvm(block: *mut c_void, size: usize) = delete_sized()(block, size);
+    _ZdlPvm(block: *mut c_void, size: usize) = delete_sized(false)(block, size);
     /// `operator delete[](void*, size_t)`.
-    _ZdaPvm(block: *mut c_void, _size: usize) = DELETE_ARRAY.operator()(block);
+    _ZdaPvm(block: *mut c_void, size: usize) = delete_sized(true)(block, size);
     /// `operator delete(void*, nothrow)`.
     _ZdlPvRKSt9nothrow_t(block: *mut c_void, _tag: *const c_void) = DELETE.operator()(block);
     /// `operator delete[](void*, nothrow)`.
@@ -276,11 +304,15 @@ exports! { "C-unwind"
     _ZdaPvSt11align_val_t(block: *mut c_void, align: usize) =
         DELETE_ALIGNED.operator()(block, align);
     /// `operator delete(void*, size_t, align_val_t)`.
-    _ZdlPvmSt11align_val_t(block: *mut c_void, _size: usize, align: usize) =
+    _ZdlPvmSt11align_val_t(block: *mut c_void, size: usize, align: usize) = {
+        check(block, size, align);
         DELETE_ALIGNED.operator()(block, align);
+    };
     /// `operator delete[](void*, size_t, align_val_t)`.
-    _ZdaPvmSt11align_val_t(block: *mut c_void, _size: usize, align: usize) =
+    _ZdaPvmSt11align_val_t(block: *mut c_void, size: usize, align: usize) = {
+        check(block, size, align);
         DELETE_ARRAY_ALIGNED.operator()(block, align);
+    };
     /// `operator delete(void*, align_val_t, nothrow)`.
     _ZdlPvSt11align_val_tRKSt9nothrow_t(block: *mut c_void, align: usize, _tag: *const c_void) =
         DELETE_ALIGNED.operator()(block, align);

@@ -45,7 +45,17 @@ const LATE: &[&str] = &["write-after-late-reuse", "double-free-after-late-reuse"
 const ELSEWHERE: &[&str] = &["free-stack", "free-static", "free-foreign", "free-wild"];
 const REALLOC: &[&str] = &["realloc-freed", "realloc-freed-larger"];
 const ZERO: &[&str] = &["zero-read", "zero-write"];
-const DELETE: &[&str] = &["delete-smaller-size", "delete-larger-size", "delete-of-array"];
+const DELETE: &[&str] = &[
+    "delete-smaller-size",
+    "delete-larger-size",
+    "delete-array-smaller-size",
+    "delete-aligned-smaller-size",
+    "delete-aligned-array-size",
+    "delete-alignment",
+    "delete-of-array",
+];
+const SIZED: &[&str] =
+    &["sized-smaller", "sized-larger", "sized-aligned-smaller", "sized-aligned-alignment"];
 
 const SMALL: &[usize] = &[16, 64, 200, 1024];
 const ALL: &[usize] = &[16, 64, 200, 1024, 100_000, 3 << 20];
@@ -60,6 +70,7 @@ const MALLOC: &[(&[&str], &[usize])] = &[
     (LATE, SOME),
     (ELSEWHERE, &[64]),
     (ZERO, &[64]),
+    (SIZED, &[64, 1024, 100_000, 3 << 20]),
 ];
 const CXX: &[(&[&str], &[usize])] = &[
     (OUTSIDE, SOME),

@@ -5,14 +5,16 @@ use core::ptr::null_mut;
 use std::collections::HashSet;
 
 use sheaves_heap::{
-    aligned_alloc, alloc_layout, calloc, dealloc_layout, free, malloc, realloc, usable_size,
+    aligned_alloc, alloc_layout, calloc, dealloc_layout, free, free_rcu_layout, malloc, realloc,
+    usable_size,
 };
 use sheaves_sys::errno;
 
-use crate::End::GoesOn;
+use crate::End::{Dies, GoesOn};
 
 const NONE: [(&str, &str); 0] = [];
 const DEBUG: [(&str, &str); 1] = [("SHEAVES_DEBUG", "1")];
+const HARDENED: [(&str, &str); 1] = [("SHEAVES_HARDEN", "1")];
 const PORTABLE: [(&str, &str); 1] = [("SHEAVES_ENGINE", "portable")];
 
 /// The call must return null and set this `errno`.
@@ -124,7 +126,52 @@ fn begins_with_calloc(size: usize) {
     unsafe { free(block) };
 }
 
+/// Frees a block with another layout than its own.
+fn free_with(size: usize, other_size: usize, other_align: usize) {
+    let block = alloc_layout(Layout::from_size_align(size, 8).unwrap());
+    let other = Layout::from_size_align(other_size, other_align).unwrap();
+    // SAFETY: bad input on purpose; the block is not used any more.
+    unsafe { dealloc_layout(block, other) };
+}
+
+/// Blocks that were resized, in place or not, are freed with the sizes that they have then.
+fn layouts_of_resized_blocks() {
+    for old in [1, 15, 16, 100, 129, 257, 4000, 33_000, 65_521, 70_000, 1 << 20, 3 << 20] {
+        let sizes = (1..old.min(300)).chain((1..24).flat_map(|part| [old * part / 8, old + part]));
+        for size in sizes.filter(|size| *size != 0) {
+            let block = alloc_layout(Layout::from_size_align(old, 16).unwrap());
+            // SAFETY: from this heap.
+            let block = unsafe { realloc(block, size) };
+            // SAFETY: from this heap; it has this size now.
+            unsafe { dealloc_layout(block, Layout::from_size_align(size, 16).unwrap()) };
+        }
+    }
+}
+
 crate::cases! {
+    layout_with_a_smaller_size HARDENED, Dies("allocated with another size") => {
+        free_with(100, 10, 8);
+    }
+    layout_with_a_larger_size HARDENED, Dies("allocated with another size") => {
+        free_with(100, 300, 8);
+    }
+    layout_of_a_larger_block HARDENED, Dies("allocated with another size") => {
+        free_with(100_000, 3 << 20, 8);
+    }
+    layout_with_a_larger_alignment HARDENED, Dies("with alignment 4096") => {
+        let _first = malloc(100);
+        free_with(100, 100, 4096);
+    }
+    layout_with_another_size_debug DEBUG, Dies("allocated with another size") => {
+        free_with(100, 99, 8);
+    }
+    layout_of_another_deferred_block HARDENED, Dies("allocated with another size") => {
+        let block = alloc_layout(Layout::new::<[u64; 8]>());
+        // SAFETY: bad input on purpose; the block is not used any more.
+        unsafe { free_rcu_layout(block, Layout::new::<[u64; 64]>()) };
+    }
+    resized_layouts_hardened HARDENED, GoesOn(&[]) => { layouts_of_resized_blocks(); }
+    resized_layouts_debug DEBUG, GoesOn(&[]) => { layouts_of_resized_blocks(); }
     size_overflow NONE, GoesOn(&[]) => { overflows(); }
     size_overflow_debug DEBUG, GoesOn(&[]) => { overflows(); }
     absurd_alignment NONE, GoesOn(&[]) => { alignments(); }
