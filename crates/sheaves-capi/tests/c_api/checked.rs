@@ -3,9 +3,9 @@
 use core::time::Duration;
 use std::path::{Path, PathBuf};
 
-use crate::several_at_a_time;
 use crate::urcu::{FLAVORS, compile_for, compile_lfht, include, torture_ms};
 use crate::{ENGINES, Link, compile, has, here, libraries, run, run_ok};
+use crate::{cxx, several_at_a_time};
 
 const LIMIT: Duration = Duration::from_secs(300);
 const EXAMPLES: [&str; 7] = ["cache", "calls", "memory", "percpu", "rcu", "srcu", "statistics"];
@@ -18,8 +18,9 @@ fn every_program(flags: &[&str], ms: &str) -> Vec<(PathBuf, Option<String>)> {
         programs.push((compile("gcc", &source, flags, Link::Shared), None));
     }
     let flags_of_cxx: Vec<_> = ["-std=c++17"].iter().chain(flags).copied().collect();
-    let resource = compile("g++", "examples/resource.cpp", &flags_of_cxx, Link::Shared);
-    programs.push((resource, None));
+    for source in cxx::PROGRAMS {
+        programs.push((compile("g++", source, &flags_of_cxx, Link::Shared), None));
+    }
     programs.push((compile("gcc", "tests/c_api/threads.c", flags, Link::Shared), None));
     let include = include();
     let flags_of_urcu: Vec<_> = [include.as_str()].iter().chain(flags).copied().collect();
@@ -63,7 +64,7 @@ fn thread_sanitizer_finds_no_race() {
         compile("gcc", &format!("examples/{name}.c"), &THREAD_SANITIZER, Link::Shared)
     }));
     let flags = ["-std=c++17", THREAD_SANITIZER[0]];
-    programs.push(compile("g++", "examples/resource.cpp", &flags, Link::Shared));
+    programs.extend(cxx::PROGRAMS.map(|source| compile("g++", source, &flags, Link::Shared)));
     for link in [Link::Shared, Link::Archive] {
         programs.push(compile("gcc", "tests/c_api/threads.c", &THREAD_SANITIZER, link));
     }

@@ -7,6 +7,7 @@
 #[path = "../../../sheaves-preload/tests/preload/c_programs.rs"]
 mod c_programs;
 mod checked;
+mod cxx;
 mod guard;
 #[cfg(target_arch = "x86_64")]
 mod handlers;

@@ -28,11 +28,6 @@ fn readers_that_are_not_inlined_run() {
 }
 
 #[test]
-fn example_in_cxx_runs() {
-    run_everywhere("g++", "examples/resource.cpp", &["-std=c++17"]);
-}
-
-#[test]
 fn readers_of_the_parent_are_not_waited_for_in_a_child() {
     run_everywhere("gcc", "tests/c_api/forks.c", &["-std=gnu99"]);
 }
