@@ -17,7 +17,7 @@ pub(crate) const PROJECT: &str = "crates/sheaves-capi/tests/consumer";
 /// The exported symbols of the shared object.
 const SYMBOLS: &str = "crates/sheaves-capi/tests/c_api/symbols.txt";
 /// Number of programs in each project; each prints `ok`.
-const PROGRAMS: usize = 3;
+const PROGRAMS: usize = 4;
 /// Folder of the builds and of the prefix.
 const TARGET: &str = "target/consumers";
 

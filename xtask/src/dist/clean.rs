@@ -25,7 +25,7 @@ sheaves run --verbose -- ls / >/dev/null
 test -f /usr/share/man/man1/sheaves.1.gz
 
 echo "clean: the library, and a project that uses it"
-apt_install /packages/libsheaves0_*.deb /packages/libsheaves-dev_*.deb gcc libc6-dev make pkg-config
+apt_install /packages/libsheaves0_*.deb /packages/libsheaves-dev_*.deb g++ libc6-dev make pkg-config
 ldconfig -p | grep -F 'libsheaves.so.0 '
 make --silent -C /consumer BUILD=/consumer run
 
