@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 
-use crate::{consumers, dist, install, musl, publish, repo, tidy, urcu_examples};
+use crate::{consumers, dist, install, miri, musl, publish, repo, tidy, urcu_examples};
 
 /// Script that runs real programs on Sheaves; it installs what it needs.
 const PROGRAMS_SCRIPT: &str = "tests/programs/run";
@@ -68,7 +68,7 @@ enum Outcome {
 }
 
 /// Cheap steps first, so that small errors cost seconds.
-fn steps() -> [Step; 14] {
+fn steps() -> [Step; 15] {
     [
         Step { name: "fmt", action: |root| cargo(root, &["fmt", "--all", "--check"], &[]) },
         Step { name: "tidy", action: run_tidy },
@@ -94,6 +94,7 @@ fn steps() -> [Step; 14] {
         Step { name: "models", action: run_models },
         Step { name: "package", action: |root| publish::package(root).map(|()| Outcome::Passed) },
         Step { name: "keys", action: run_keys },
+        Step { name: "miri", action: run_miri },
         Step { name: "musl", action: run_musl },
         Step { name: "urcu-examples", action: run_urcu_examples },
         Step { name: "consumers", action: run_consumers },
@@ -168,6 +169,11 @@ fn run_keys(root: &Path) -> anyhow::Result<Outcome> {
     let folder = folder.to_str().context("the path is not UTF-8")?;
     let environment = [("RUSTFLAGS", "--cfg sheaves_keys"), ("CARGO_TARGET_DIR", folder)];
     cargo(root, &arguments, &environment)
+}
+
+/// Tests in Miri, or where that is not installed, of the code for it.
+fn run_miri(root: &Path) -> anyhow::Result<Outcome> {
+    miri::run(root, !miri::is_installed(root)).map(|()| Outcome::Passed)
 }
 
 /// Makes the packages. Testing them on a clean system takes minutes and a mirror: `cargo xtask dist

@@ -50,8 +50,12 @@ enum Chore {
     },
     /// Measure the cost of a read section in C, inlined and called, with Sheaves and with liburcu.
     ReadCost,
-    /// Run the tests of maps, guards, cells, futures and boxes that Miri supports.
-    Miri,
+    /// Run tests of maps, guards, cells, futures and boxes in Miri.
+    Miri {
+        /// Without Miri, the code that it would run: finds no undefined behaviour.
+        #[arg(long)]
+        native: bool,
+    },
     /// Build static programs of musl, in Rust and in C, and run them.
     Musl,
     /// Install cargo-c into target/tools for the commands below: two minutes.
@@ -136,7 +140,7 @@ fn main() -> ExitCode {
         Chore::Header { check } => header::run(repo::root(), check),
         Chore::UrcuExamples { table_ms } => urcu_examples::run(repo::root(), table_ms),
         Chore::ReadCost => read_cost::run(repo::root()),
-        Chore::Miri => miri::run(repo::root()),
+        Chore::Miri { native } => miri::run(repo::root(), native),
         Chore::Musl => musl::run(repo::root()),
         Chore::Tools => install::tools(repo::root()),
         Chore::Install { prefix, libdir, destdir } => {

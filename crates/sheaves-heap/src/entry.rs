@@ -5,7 +5,7 @@
 //! name is the body itself, without a jump.
 
 /// Defines a function `malloc`: see [`crate::malloc()`].
-#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+#[cfg(all(any(target_arch = "aarch64", target_arch = "x86_64"), not(miri)))]
 #[macro_export]
 macro_rules! define_malloc {
     ($(#[$attribute:meta])* $name:ident -> $block:ty) => {
@@ -21,7 +21,7 @@ macro_rules! define_malloc {
 }
 
 /// Defines a function `free`: see [`crate::free`].
-#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+#[cfg(all(any(target_arch = "aarch64", target_arch = "x86_64"), not(miri)))]
 #[macro_export]
 macro_rules! define_free {
     ($(#[$attribute:meta])* $name:ident($block:ty)) => {
@@ -36,7 +36,7 @@ macro_rules! define_free {
 }
 
 /// Defines a function `malloc`: see [`crate::malloc()`].
-#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
+#[cfg(not(all(any(target_arch = "aarch64", target_arch = "x86_64"), not(miri))))]
 #[macro_export]
 macro_rules! define_malloc {
     ($(#[$attribute:meta])* $name:ident -> $block:ty) => {
@@ -49,7 +49,7 @@ macro_rules! define_malloc {
 }
 
 /// Defines a function `free`: see [`crate::free`].
-#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
+#[cfg(not(all(any(target_arch = "aarch64", target_arch = "x86_64"), not(miri))))]
 #[macro_export]
 macro_rules! define_free {
     ($(#[$attribute:meta])* $name:ident($block:ty)) => {
@@ -62,7 +62,7 @@ macro_rules! define_free {
     };
 }
 
-#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+#[cfg(all(any(target_arch = "aarch64", target_arch = "x86_64"), not(miri)))]
 #[doc(hidden)]
 pub use sheaves_percpu::{jump_through, pop_by_size, push_by_address};
 #[doc(hidden)]

@@ -8,14 +8,17 @@
 //!
 //! Start reading at [`mod@malloc`], the fast paths.
 #![no_std]
+#![cfg_attr(miri, expect(dead_code, reason = "only the heap of `miri.rs` is used"))]
 
 mod block;
 pub mod classes;
 pub mod entry;
 pub mod guard;
 mod large;
+#[cfg_attr(miri, path = "miri.rs")]
 pub mod malloc;
 pub mod profile;
+#[cfg(not(miri))]
 mod realloc;
 mod redzone;
 pub mod report;
@@ -26,9 +29,13 @@ mod start;
 mod trim;
 
 pub use entry::{free, malloc};
+#[cfg(miri)]
+pub use malloc::{aligned_alloc, calloc, realloc, usable_size};
 pub use malloc::{alloc_layout, dealloc_layout, free_rcu, free_rcu_layout};
+#[cfg(not(miri))]
 #[doc(hidden)]
 pub use realloc::aligned_alloc_from;
+#[cfg(not(miri))]
 pub use realloc::{aligned_alloc, calloc, realloc, usable_size};
 pub use sandbox::before_sandbox;
 pub use sheaves_slab::internal::by_id::check_freed;

@@ -68,7 +68,7 @@ fn complain() {
 fn choose() -> (Facts, Access) {
     // First of all: nothing else in the process may have run yet.
     options::read();
-    let wants_rseq = options::ENGINE.word() != "portable";
+    let wants_rseq = !cfg!(miri) && options::ENGINE.word() != "portable";
     let with_rseq = if wants_rseq { with_rseq() } else { None };
     // Otherwise the fast path gets an area of this project whose slot number is always -1, so that
     // it fails.

@@ -100,7 +100,7 @@ pub const ENTRY_0: usize = offset_of!(Table, entries) + 8 * ENTRIES_BEFORE;
 
 #[inline]
 pub(crate) fn bootstrap() -> usize {
-    (&raw const BOOTSTRAP_BLOCK).addr()
+    (&raw const BOOTSTRAP_BLOCK).expose_provenance()
 }
 
 /// Stores the bootstrap block in the entries of all slots, and of all numbers that the kernel may
@@ -113,6 +113,7 @@ pub(crate) fn fill(slots: usize) {
 }
 
 /// Address of the table's entry 0, for rseq critical sections.
+#[cfg(not(miri))]
 #[inline(always)]
 pub(crate) fn table() -> *const AtomicPtr<BootstrapBlock> {
     &raw const TABLE.entries[ENTRIES_BEFORE]

@@ -12,6 +12,9 @@
 //! [`thread::sleep_ns`] may sleep. Signals:
 //! only [`mod@report`], [`errno`] and functions documented as async-signal-safe may be called from
 //! a signal handler. Fork: see [`fork`].
+//!
+//! Under Miri the process seems to be in a [`sandbox`], and what Miri does not know fails, or is
+//! done in another way.
 #![no_std]
 
 pub mod cgroup;
@@ -23,6 +26,8 @@ pub mod futex;
 pub mod lock;
 pub mod membarrier;
 mod memory;
+#[cfg(miri)]
+pub mod miri;
 pub mod object;
 pub mod options;
 pub mod process;

@@ -9,6 +9,9 @@ use crate::sandbox;
 /// A value of the auxiliary vector, 0 where the kernel does not provide it.
 #[must_use]
 pub fn auxiliary(kind: libc::c_ulong) -> usize {
+    if cfg!(miri) {
+        return 0;
+    }
     // SAFETY: getauxval has no precondition.
     let value = unsafe { libc::getauxval(kind) };
     usize::try_from(value).unwrap_or(0)
@@ -52,6 +55,9 @@ pub fn random() -> u64 {
 /// Bytes of the machine's memory; `usize::MAX` where the kernel does not tell. One system call.
 #[must_use]
 pub fn physical_bytes() -> usize {
+    if cfg!(miri) {
+        return usize::MAX;
+    }
     // SAFETY: an all-zero value is valid to be filled.
     let mut info: libc::sysinfo = unsafe { core::mem::zeroed() };
     // SAFETY: valid for the call to fill.
@@ -156,8 +162,14 @@ type Resource = libc::c_int;
 #[cfg(not(target_env = "musl"))]
 type Resource = libc::__rlimit_resource_t;
 
+/// What Miri may spend on address space: it has memory for all that is reserved.
+const MIRI_BYTES: libc::rlim_t = 256 << 20;
+
 /// The soft limit of a resource; [`libc::RLIM_INFINITY`] where there is none.
 pub(crate) fn limit(resource: Resource) -> libc::rlim_t {
+    if cfg!(miri) {
+        return MIRI_BYTES;
+    }
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: 0 };
     // SAFETY: `limit` is valid for the call to fill.
     preserve(|| unsafe { libc::getrlimit(resource, &raw mut limit) });

@@ -15,7 +15,10 @@ macro_rules! with_frame {
             $with_frame:path;
     )*) => {$(
         $(#[$attribute])*
-        #[cfg_attr(any(target_arch = "aarch64", target_arch = "x86_64"), unsafe(naked))]
+        #[cfg_attr(
+            all(any(target_arch = "aarch64", target_arch = "x86_64"), not(miri)),
+            unsafe(naked)
+        )]
         $vis $($qualifier)* extern "C" fn $name($($arg: $type),+) -> $result {
             $crate::jump_with_frame!($with_frame, $($arg),+)
         }
@@ -23,7 +26,7 @@ macro_rules! with_frame {
 }
 
 /// The body of a naked function that is another one, whose address is in a static.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 #[macro_export]
 macro_rules! jump_through {
     ($address:path) => {
@@ -32,7 +35,7 @@ macro_rules! jump_through {
 }
 
 /// The body of a naked function that is another one, whose address is in a static.
-#[cfg(target_arch = "aarch64")]
+#[cfg(all(target_arch = "aarch64", not(miri)))]
 #[macro_export]
 macro_rules! jump_through {
     ($address:path) => {
@@ -46,7 +49,7 @@ macro_rules! jump_through {
 }
 
 /// The body of a function of [`with_frame`].
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! jump_with_frame {
@@ -70,7 +73,7 @@ macro_rules! jump_with_frame {
 }
 
 /// The same on aarch64.
-#[cfg(target_arch = "aarch64")]
+#[cfg(all(target_arch = "aarch64", not(miri)))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! jump_with_frame {
@@ -106,7 +109,7 @@ macro_rules! jump_with_frame {
 }
 
 /// The same where it is not naked.
-#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
+#[cfg(not(all(any(target_arch = "aarch64", target_arch = "x86_64"), not(miri))))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! jump_with_frame {

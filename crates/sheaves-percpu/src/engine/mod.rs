@@ -17,18 +17,24 @@
 
 #[cfg_attr(target_arch = "aarch64", path = "entry_aarch64.rs")]
 #[cfg_attr(target_arch = "x86_64", path = "entry_x86_64.rs")]
-#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+#[cfg(all(any(target_arch = "aarch64", target_arch = "x86_64"), not(miri)))]
 mod entry;
 mod frame;
 mod mode;
 mod portable;
 pub mod rows;
 pub mod rows_slow;
-#[cfg_attr(not(any(target_arch = "aarch64", target_arch = "x86_64")), path = "no_rseq.rs")]
+#[cfg_attr(
+    not(all(any(target_arch = "aarch64", target_arch = "x86_64"), not(miri))),
+    path = "no_rseq.rs"
+)]
 mod rseq;
-#[cfg_attr(not(any(target_arch = "aarch64", target_arch = "x86_64")), path = "no_rseq_rows.rs")]
+#[cfg_attr(
+    not(all(any(target_arch = "aarch64", target_arch = "x86_64"), not(miri))),
+    path = "no_rseq_rows.rs"
+)]
 mod rseq_rows;
-#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+#[cfg(all(any(target_arch = "aarch64", target_arch = "x86_64"), not(miri)))]
 mod section;
 
 pub(crate) use mode::publish;

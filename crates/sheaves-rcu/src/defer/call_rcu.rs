@@ -57,7 +57,7 @@ fn call_slow(head: *mut Head) {
             break;
         }
         // SAFETY: as in `call_rcu`.
-        if unsafe { push_slow(WORD, head.addr()) } {
+        if unsafe { push_slow(WORD, head.expose_provenance()) } {
             return;
         }
         match calls::exchange(head) {

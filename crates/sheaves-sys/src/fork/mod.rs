@@ -103,7 +103,8 @@ pub fn announce(layer: Layer, handlers: &'static Handlers) {
     ANNOUNCED[layer as usize].store(handlers, Ordering::Release);
 }
 
-/// Runs a statement when the object is loaded, before `main` and before there are threads.
+/// Runs a statement when the object is loaded, before `main` and before there are threads. Not
+/// under Miri, which knows few of the calls that are made then: first uses do the same.
 #[macro_export]
 macro_rules! run_when_loaded {
     ($statement:expr) => {
@@ -112,7 +113,7 @@ macro_rules! run_when_loaded {
                 $statement;
             }
             #[used]
-            #[unsafe(link_section = ".init_array")]
+            #[cfg_attr(not(miri), unsafe(link_section = ".init_array"))]
             static CONSTRUCTOR: extern "C" fn() = constructor;
         };
     };

@@ -6,18 +6,41 @@
 
 use core::ptr::with_exposed_provenance_mut;
 
-use crate::errno::{self, preserve};
+use crate::errno;
 use crate::{process, vm};
 
 const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
+
+/// Of these calls Miri knows the mapping of fresh memory, by libc's function, and none by number.
+/// That memory is readable and writable from the start, and is never unmapped.
+///
+/// # Safety
+/// None.
+#[cfg(miri)]
+unsafe fn call(number: libc::c_long, arguments: [usize; 6]) -> Result<usize, i32> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    let [_, bytes, _, asked, _, _] = arguments;
+    match number {
+        libc::SYS_mprotect => Ok(0),
+        libc::SYS_mmap if asked as i32 & !libc::MAP_NORESERVE == flags => {
+            // SAFETY: no existing mapping is touched.
+            match unsafe { libc::mmap(core::ptr::null_mut(), bytes, READ_WRITE, flags, -1, 0) } {
+                libc::MAP_FAILED => Err(errno::ENOMEM),
+                start => Ok(start.expose_provenance()),
+            }
+        }
+        _ => Err(errno::ENOSYS),
+    }
+}
 
 /// A system call; its result or its error.
 ///
 /// # Safety
 /// The memory that it changes is the caller's.
+#[cfg(not(miri))]
 unsafe fn call(number: libc::c_long, arguments: [usize; 6]) -> Result<usize, i32> {
     let [a, b, c, d, e, f] = arguments;
-    preserve(|| {
+    errno::preserve(|| {
         // SAFETY: the same contract.
         match unsafe { libc::syscall(number, a, b, c, d, e, f) } {
             -1 => Err(errno::get()),

@@ -9,7 +9,7 @@
 //! other than x86-64.
 
 /// One probe: the instruction, and its note.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 macro_rules! site {
     ($provider:ident $name:ident $places:literal $($register:tt $argument:ident)*) => {
         // SAFETY: a `nop` that changes nothing. Everything else is in sections of its own.
@@ -48,7 +48,7 @@ macro_rules! site {
 }
 
 /// No probe, on other architectures.
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
 macro_rules! site {
     ($provider:ident $name:ident $places:literal $($register:tt $argument:ident)*) => {{
         $(let _ = $argument;)*

@@ -49,7 +49,11 @@ pub(crate) fn write_all(fd: i32, mut rest: &[u8]) -> i32 {
     while !rest.is_empty() {
         // The bare system call, which is not a cancellation point: see `process::read_file`.
         // SAFETY: `rest` is a valid slice of initialised bytes.
+        #[cfg(not(miri))]
         let written = unsafe { libc::syscall(libc::SYS_write, fd, rest.as_ptr(), rest.len()) };
+        // SAFETY: as above.
+        #[cfg(miri)]
+        let written = unsafe { libc::write(fd, rest.as_ptr().cast(), rest.len()) };
         match usize::try_from(written) {
             Ok(count) if count > 0 => rest = &rest[count..],
             Err(_) if crate::errno::get() == libc::EINTR => {}

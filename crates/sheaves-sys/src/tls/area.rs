@@ -1,8 +1,9 @@
 //! The thread's area, at the same offset from the thread pointer in every thread, on architectures
 //! whose file `x86_64.rs` or `aarch64.rs` reaches it.
 
-#[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
-#[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
+#[cfg_attr(miri, path = "miri.rs")]
+#[cfg_attr(all(target_arch = "aarch64", not(miri)), path = "aarch64.rs")]
+#[cfg_attr(all(target_arch = "x86_64", not(miri)), path = "x86_64.rs")]
 mod arch;
 
 #[cfg(not(sheaves_keys))]
@@ -10,8 +11,11 @@ pub use arch::reader;
 pub use arch::{thread_area, thread_pointer};
 
 use super::layout::ThreadArea;
+#[cfg(miri)]
+use arch::NO_READER;
 use arch::weak_address;
 
+#[cfg(not(miri))]
 core::arch::global_asm!(
     ".pushsection .tdata.sheaves_thread,\"awT\",%progbits",
     ".p2align 6",
@@ -44,16 +48,17 @@ core::arch::global_asm!(
     ".popsection",
 );
 
+#[cfg(not(miri))]
 unsafe extern "C" {
     #[link_name = "sheaves_no_reader"]
-    static NO_READER: u64;
+    static NO_READER: [u64; 8];
 }
 
 /// The reader's word of all threads that have none of their own: all ones, never written.
 #[inline]
 #[must_use]
 pub fn no_reader() -> *const u64 {
-    &raw const NO_READER
+    (&raw const NO_READER).cast()
 }
 
 /// Replaces the word that [`reader`] returns if it is `expected`; true if it was.

@@ -6,7 +6,8 @@
 //! an object may export it to programs in C, and yet each that contains this crate has its own.
 //!
 //! Other architectures have no area, see `portable.rs`; there the reader's word is the value of a
-//! `pthread_key`. With `--cfg sheaves_keys`, for tests, it is that everywhere.
+//! `pthread_key`. With `--cfg sheaves_keys`, for tests, it is that everywhere. Under Miri the area
+//! is a `thread_local!`.
 
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 mod area;

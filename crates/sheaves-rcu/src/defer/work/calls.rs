@@ -73,7 +73,7 @@ pub(crate) fn exchange(head: *mut Head) -> Exchange {
         return Exchange::NoMemory;
     };
     let number = here();
-    let cursor = format(empty, number, head.addr());
+    let cursor = format(empty, number, head.expose_provenance());
     let shard = &ALL[number];
     // Held from before the exchange on, so that the new sheaf is not sealed before the old one.
     let mut waiting = shard.waiting.lock();

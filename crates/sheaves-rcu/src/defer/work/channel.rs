@@ -126,7 +126,7 @@ impl Channel {
     fn free_linked(&self, head: *mut Head) {
         // SAFETY: valid until it is freed, by the contract of `free_later_with`.
         if let Some(offset) = unsafe { (*head).finish() } {
-            self.free_one(head.addr() - offset);
+            self.free_one(head.expose_provenance() - offset);
         }
     }
 }
