@@ -31,11 +31,13 @@
  *       With 1/N one in N samples of the heap lies beside an inaccessible page, so that its
  *       misuse is reported: see docs/guard.md. There is a sample in 512 KiB, or as SHEAVES_PROF
  *       says. Without effect in hardened and debug mode.
- *   SHEAVES_HARDEN: 0, 1; default: 0
+ *   SHEAVES_HARDEN: 0, 1, 2; default: 0
  *       With 1 frees wait in a quarantine and are checked, and blocks have canaries: see
- *       SECURITY.md.
+ *       SECURITY.md. With 2 there is also a zone right behind the requested bytes, and there are
+ *       inaccessible pages between slabs, at the price of the fast path.
  *   SHEAVES_DEBUG: 0, 1; default: 0
- *       With 1 all of that, and every free is checked at once, at the price of the fast path.
+ *       With 1 all that SHEAVES_HARDEN=2 does, red zones before blocks, the stacks of last frees,
+ *       and leaks at exit.
  *   SHEAVES_CONTROL: 0, 1; default: 1
  *       With 0 the process has no control page, by which sheaves stat, top, rcu, export, prof and
  *       guard ask a running process.

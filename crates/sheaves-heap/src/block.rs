@@ -1,10 +1,10 @@
 //! Blocks without red zones: from a size to a block, and from an address to its block.
 
-use sheaves_slab::internal::by_id;
 use sheaves_slab::internal::granule::Granule;
 use sheaves_slab::internal::sampling::AllocRequest;
 use sheaves_slab::internal::trap;
 use sheaves_slab::internal::{CacheId, checking, slab};
+use sheaves_slab::internal::{bounds, by_id};
 use sheaves_sys::stack::Frame;
 use sheaves_sys::{map, report};
 
@@ -31,6 +31,9 @@ pub(crate) fn alloc(size: usize, align: usize, request: &AllocRequest) -> (usize
     }
     let object = by_id::alloc(CacheId::of_class(class), request);
     if checking::is_hardened() {
+        if object != 0 {
+            bounds::close(CacheId::of_class(class), object, size);
+        }
         return (object, !checking::is_debug());
     }
     if !classes::is_alone(class) {
@@ -92,10 +95,19 @@ pub(crate) fn free(address: usize, frame: Frame) {
 /// Bytes of a block that its user may use.
 pub(crate) fn usable(address: usize) -> usize {
     match look_up(address) {
+        Some(Block::Object { class }) if has_bounds(class) => {
+            by_id::check_allocated(CacheId::of_class(class), address);
+            bounds::requested(CacheId::of_class(class), address)
+        }
         Some(Block::Object { class }) => classes::usable_bytes(class),
         Some(Block::Large { bytes } | Block::Trap { bytes }) => bytes,
         None => foreign(address, "malloc_usable_size or realloc"),
     }
+}
+
+/// True where the requested bytes of a block of a size class are known.
+fn has_bounds(class: usize) -> bool {
+    checking::is_exact() && class != classes::EMPTY_BLOCKS
 }
 
 /// True if the block at an address was allocated with this size and alignment, or if it may have
@@ -103,6 +115,7 @@ pub(crate) fn usable(address: usize) -> usize {
 pub(crate) fn is_of_size(address: usize, size: usize, align: usize, may_be_resized: bool) -> bool {
     let (usable, wanted) = (usable(address), classes::of_request(size, align));
     let is_same = match look_up(address) {
+        Some(Block::Object { class }) if has_bounds(class) => return size == usable,
         Some(Block::Object { class }) => wanted == Some(class),
         Some(Block::Trap { bytes }) => return size == bytes,
         _ => wanted.is_none() && size > usable.saturating_sub(map::page_bytes()),

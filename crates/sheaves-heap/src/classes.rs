@@ -12,12 +12,13 @@
 //! have classes of their own.
 //!
 //! In a hardened process the last 8 bytes of each object are a canary. So a request takes the class
-//! of a size that is 16 bytes larger, and blocks of size 0 have a class of their own.
+//! of a size that is 16 bytes larger, from level 2 on 48 bytes. Blocks of size 0 have a class of
+//! their own.
 
 use core::sync::atomic::{AtomicU16, Ordering};
 
 use sheaves_percpu::internal::{TABLE, Word};
-use sheaves_slab::internal::shape::{CANARY_BYTES, stride_for};
+use sheaves_slab::internal::shape::{CANARY_BYTES, ZONE_BYTES, stride_for};
 use sheaves_slab::internal::window::GRANULE_BYTES;
 use sheaves_slab::internal::{CacheId, checking, chunk};
 
@@ -110,12 +111,12 @@ pub(crate) fn of_request(size: usize, align: usize) -> Option<usize> {
         return Some(EMPTY_BLOCKS);
     }
     // As in `harden`: the same request has the same class, whichever path serves it.
-    let size = size
-        + if checking::is_hardened() {
-            size.wrapping_neg() % QUANTUM_BYTES + QUANTUM_BYTES
-        } else {
-            0
-        };
+    let room = if checking::is_hardened() {
+        size.wrapping_neg() % QUANTUM_BYTES + QUANTUM_BYTES
+    } else {
+        0
+    };
+    let size = size + room + if checking::is_exact() { ZONE_BYTES } else { 0 };
     let is_fit = |class: &usize| bytes_of_class(*class) >= size && is_aligned(*class, align);
     of_layout(size, align).or_else(|| (MIDDLE..CLASSES).find(is_fit))
 }

@@ -3,7 +3,7 @@
 use core::ptr::{copy_nonoverlapping, null_mut, with_exposed_provenance_mut};
 
 use sheaves_slab::internal::by_id;
-use sheaves_slab::internal::checking::{is_debug, is_hardened};
+use sheaves_slab::internal::checking::{is_debug, is_exact, is_hardened};
 use sheaves_slab::internal::sampling::{self, AllocRequest};
 use sheaves_slab::internal::{CacheId, chunk, granule};
 use sheaves_sys::stack::Frame;
@@ -134,6 +134,9 @@ fn resize_in_place(address: usize, size: usize, frame: Frame) -> Option<usize> {
         Some(Block::Object { class }) => {
             if is_hardened() {
                 by_id::check_allocated(CacheId::of_class(class), address);
+            }
+            if is_exact() {
+                return None;
             }
             let usable = classes::usable_bytes(class);
             // Shrinking to less than half is worth a copy, which frees the memory for other blocks.

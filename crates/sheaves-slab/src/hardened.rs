@@ -27,7 +27,7 @@ use crate::space::slab;
 /// Allocates an object; 0 when memory is out.
 pub(crate) fn alloc(id: CacheId, request: &AllocRequest) -> usize {
     let [_, stock] = id.hardened_words();
-    if let Some(object) = pop_tagged(id, stock, request) {
+    if let Some(object) = pop_slow(stock).or_else(|| pop_tagged(id, stock, request)) {
         return object;
     }
     id.descriptor().depot.note_exchange(id.shape());

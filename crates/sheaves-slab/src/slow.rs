@@ -18,6 +18,7 @@ use crate::checked::samples::{self, sample_if_tagged};
 use crate::moves::slot::{self, ATTEMPTS, take_sheaf};
 use crate::moves::tags::{self, Entry};
 use crate::moves::{flush, home, refill};
+use crate::records::bounds;
 use crate::records::profile::AllocRequest;
 use crate::returning::{shrink, surplus};
 use crate::space::cache_id::CacheId;
@@ -39,11 +40,16 @@ pub(crate) fn alloc_slow(id: CacheId, request: &AllocRequest) -> usize {
 
 #[inline]
 fn alloc(id: CacheId, request: &AllocRequest) -> usize {
-    match id.shape().checking {
-        Checking::Plain => alloc_plain(id, request),
-        Checking::Hardened => hardened::alloc(id, request),
+    let object = match id.shape().checking {
+        Checking::Plain => return alloc_plain(id, request),
+        Checking::Hardened | Checking::Exact => hardened::alloc(id, request),
         Checking::Debug => debug::alloc(id, request),
+    };
+    // The heap knows what was requested of a size class.
+    if object != 0 && !id.is_class() {
+        bounds::close(id, object, id.shape().size);
     }
+    object
 }
 
 #[inline]
@@ -94,7 +100,7 @@ pub(crate) fn free_slow(id: CacheId, object: usize) {
             Some(entry) => push(id, entry),
             None => flush::flush(id, &mut [object]),
         },
-        Checking::Hardened => hardened::free(id, object),
+        Checking::Hardened | Checking::Exact => hardened::free(id, object),
         Checking::Debug => debug::free(id, object),
     }
     surplus::after_free();
@@ -107,7 +113,7 @@ pub(crate) fn free_rcu_slow(id: CacheId, object: usize) {
     match id.shape().checking {
         Checking::Plain => deferred::push(id, object),
         Checking::Debug if !debug::defer(id, object) => {}
-        Checking::Hardened | Checking::Debug => deferred::push_open(id, object),
+        _ => deferred::push_open(id, object),
     }
 }
 

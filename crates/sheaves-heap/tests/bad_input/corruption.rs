@@ -9,6 +9,7 @@ use sheaves_slab::raw::{Cache, Options};
 use crate::End::{Dies, GoesOn};
 
 const DEBUG: [(&str, &str); 1] = [("SHEAVES_DEBUG", "1")];
+const EXACT: [(&str, &str); 1] = [("SHEAVES_HARDEN", "2")];
 const NONE: [(&str, &str); 0] = [];
 
 /// Frees an address at a distance from the start of a block.
@@ -51,6 +52,42 @@ fn cache(name: &str, debug: bool) -> Cache {
 }
 
 crate::cases! {
+    byte_past_the_end_exact EXACT, Dies("something was written past its end") => {
+        write_and_free(100, 100);
+    }
+    terminator_past_the_end_exact EXACT, Dies("something was written past its end") => {
+        let block = malloc(48);
+        // SAFETY: bad input on purpose, in memory that stays mapped.
+        unsafe { block.wrapping_add(48).write(0) };
+        // SAFETY: from this heap.
+        unsafe { free(block) };
+    }
+    byte_past_the_end_of_a_middle_block_exact EXACT, Dies("written past its end") => {
+        write_and_free(50_000, 50_000);
+    }
+    byte_past_the_end_of_an_object_exact EXACT, Dies("something was written past its end") => {
+        let cache = cache("exact", false);
+        let object = cache.alloc().unwrap();
+        spoil(object.as_ptr(), 48);
+        // SAFETY: from this cache.
+        unsafe { cache.free(object) };
+    }
+    sizes_are_exact EXACT, GoesOn(&[]) => {
+        for size in (1..5000).chain([40_000, 100_000, 700_000]) {
+            let block = malloc(size);
+            // SAFETY: from this heap.
+            assert_eq!(unsafe { usable_size(block) }, size);
+            // SAFETY: the block has that size.
+            unsafe { block.write_bytes(0xa5, size) };
+            // SAFETY: from this heap.
+            let block = unsafe { realloc(block, size + size / 3) };
+            // SAFETY: the block has that size.
+            let bytes = unsafe { core::slice::from_raw_parts(block, size) };
+            assert!(bytes.iter().all(|byte| *byte == 0xa5));
+            // SAFETY: from this heap.
+            unsafe { free(block) };
+        }
+    }
     foreign_address NONE, Dies("free of 0x123456780, which is not from this heap") => {
         let _started = malloc(1);
         // SAFETY: bad input on purpose.

@@ -42,12 +42,13 @@ const THREADS: usize = 4;
 const OPERATIONS_DEFAULT: u64 = 300_000;
 
 /// Environments to run in. The first is the default.
-const CONFIGURATIONS: [&[(&str, &str)]; 8] = [
+const CONFIGURATIONS: [&[(&str, &str)]; 9] = [
     &[],
     &[("SHEAVES_ENGINE", "rseq")],
     &[("SHEAVES_ENGINE", "rseq-cpu")],
     &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "2")],
     &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")],
+    &[("SHEAVES_HARDEN", "2")],
     &[("SHEAVES_DEBUG", "1")],
     &[("SHEAVES_PROF", "4096")],
     &[("SHEAVES_PROF", "4096"), ("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")],

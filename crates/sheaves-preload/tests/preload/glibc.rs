@@ -7,10 +7,11 @@ use crate::c_programs::{check, run_within};
 use crate::{compile_as, on_object, run_silent};
 
 const MINUTE: Duration = Duration::from_secs(60);
-const MODES: [&[(&str, &str)]; 4] = [
+const MODES: [&[(&str, &str)]; 5] = [
     &[],
     &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")],
     &[("SHEAVES_HARDEN", "1")],
+    &[("SHEAVES_HARDEN", "2")],
     &[("SHEAVES_DEBUG", "1")],
 ];
 

@@ -31,7 +31,7 @@ pub(crate) fn drained(id: CacheId, word: Word, cursor: Cursor) {
 pub(crate) fn reclaimed(id: CacheId, cursor: Cursor) {
     match id.shape().checking {
         Checking::Plain => return flush::put_away(id, cursor),
-        Checking::Hardened => {}
+        Checking::Hardened | Checking::Exact => {}
         // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
         Checking::Debug => debug::end_deferral(id, unsafe { cursor.objects() }),
     }
@@ -43,7 +43,7 @@ pub(crate) fn reclaimed(id: CacheId, cursor: Cursor) {
 pub(crate) fn reclaimed_one(id: CacheId, object: usize) {
     match id.shape().checking {
         Checking::Plain => return flush::flush(id, &mut [object]),
-        Checking::Hardened => {}
+        Checking::Hardened | Checking::Exact => {}
         Checking::Debug => debug::end_deferral(id, &[object]),
     }
     // As in `quarantine::seal_sheaf`.

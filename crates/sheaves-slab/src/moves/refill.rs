@@ -9,7 +9,7 @@ use core::ptr::NonNull;
 
 use sheaves_percpu::internal::Cursor;
 use sheaves_sys::lock::{self, assert_none_held};
-use sheaves_sys::{probe, tsan};
+use sheaves_sys::{probe, tsan, vm};
 
 use crate::moves::home;
 use crate::parts::pool;
@@ -18,8 +18,9 @@ use crate::parts::slab_lists::SlabLists;
 use crate::records::{object_bytes, secret};
 use crate::space::cache_id::CacheId;
 use crate::space::chunk::Run;
+use crate::space::hint::Hint;
 use crate::space::window::GRANULE_BYTES;
-use crate::space::{chunk, slab};
+use crate::space::{checking, chunk, slab};
 
 /// The bit of an object that was never allocated, while a hardened cache refills.
 const NEW: usize = 1;
@@ -142,7 +143,29 @@ fn make_slab(shape: &Shape) -> Option<Run> {
             }
         }
     }
+    make_guard();
     Some(made)
+}
+
+/// There is a guard for this many granules of slabs.
+const GRANULES_PER_GUARD: usize = 8;
+
+/// Makes a granule between slabs inaccessible for good, at level 2, if there are few: a write that
+/// goes on for a megabyte ends there. Guards take a sixteenth of the mappings of the process.
+fn make_guard() {
+    static GUARDS: Hint = Hint::new(0);
+    let guards = GUARDS.get();
+    if !checking::is_exact()
+        || guards * GRANULES_PER_GUARD * GRANULE_BYTES >= chunk::footprint().used_bytes
+        || guards >= vm::mappings_max() / 16
+    {
+        return;
+    }
+    if let Some(guard) = chunk::begin_run(1, 1) {
+        GUARDS.add(1);
+        object_bytes::make_inaccessible(guard.first.address(), GRANULE_BYTES);
+        chunk::finish_run(&guard);
+    }
 }
 
 /// Lists a new slab: from here on it is the cache's, also in a child.

@@ -31,13 +31,13 @@ const NAME_BYTES: usize = 31;
 /// Bytes of the canary behind the size of an object, in a hardened process.
 pub const CANARY_BYTES: usize = 8;
 
-/// Above this size a freed object is made inaccessible, except in debug mode, where all that are
+/// Above this size a freed object is made inaccessible; at level 2 and in debug mode all that are
 /// alone are. That and the page faults of the next use take longer than to clear it: 40 us and 5 us
 /// for 128 KiB.
 const CLEARED_BYTES_MAX: usize = 256 << 10;
 
-/// Unused bytes before the canary of objects of named caches, in debug mode.
-const DEBUG_ZONE_BYTES: usize = 32;
+/// Bytes that objects are further apart at level 2 and in debug mode, see `records::bounds`.
+pub const ZONE_BYTES: usize = 32;
 
 /// Runs once for every object when its slab is created. A C function, so that C programs can pass
 /// one.
@@ -111,14 +111,10 @@ impl Shape {
         Shape::with_zone(layout, checking::of_process(), 0)
     }
 
-    /// [`Shape::new`] for a named cache in any mode: objects of debug caches are further apart.
-    /// Blocks of malloc have red zones of their own.
+    /// [`Shape::new`] for a named cache in any mode, with room for a zone. Size classes have it in
+    /// what they are larger than a request.
     pub(crate) fn named(layout: Layout, checking: Checking) -> Option<Shape> {
-        Shape::with_zone(
-            layout,
-            checking,
-            if checking == Checking::Debug { DEBUG_ZONE_BYTES } else { 0 },
-        )
+        Shape::with_zone(layout, checking, if checking >= Checking::Exact { ZONE_BYTES } else { 0 })
     }
 
     fn with_zone(layout: Layout, checking: Checking, zone_bytes: usize) -> Option<Shape> {
@@ -155,7 +151,9 @@ impl Shape {
         let (holds_bytes, objects_max) = match checking {
             Checking::Plain if slab_objects == 1 => (SHEAF_HOLDS_BYTES_ALONE, 1),
             Checking::Plain => (SHEAF_HOLDS_BYTES, slab::OBJECTS_MAX),
-            Checking::Hardened => (SHEAF_HOLDS_BYTES_HARDENED, slab::HARDENED_OBJECTS_MAX),
+            Checking::Hardened | Checking::Exact => {
+                (SHEAF_HOLDS_BYTES_HARDENED, slab::HARDENED_OBJECTS_MAX)
+            }
             Checking::Debug => (SHEAF_HOLDS_BYTES_HARDENED, slab::DEBUG_OBJECTS_MAX),
         };
         let sheaf_objects = (holds_bytes / stride).clamp(1, Sheaf::OBJECTS_MAX);
@@ -173,6 +171,11 @@ impl Shape {
     /// True where an object ends in a canary, see `records::object_bytes`.
     pub(crate) fn has_canary(&self) -> bool {
         !self.is_plain() && !self.unreadable && self.stride - self.size >= CANARY_BYTES
+    }
+
+    /// True where what is behind the requested bytes is checked, see `records::bounds`.
+    pub(crate) fn has_zone(&self) -> bool {
+        self.checking >= Checking::Exact && self.has_canary()
     }
 
     /// True where the canary tells whether an object is free, see `records::object_bytes`.
@@ -198,7 +201,7 @@ impl Shape {
 
     /// True when a freed object of a hardened cache becomes inaccessible.
     pub(crate) fn is_hidden(&self) -> bool {
-        self.is_alone() && (self.stride > CLEARED_BYTES_MAX || self.checking == Checking::Debug)
+        self.is_alone() && (self.stride > CLEARED_BYTES_MAX || self.checking >= Checking::Exact)
     }
 
     /// The first granule of the slab that contains a granule where an object starts. Slabs of

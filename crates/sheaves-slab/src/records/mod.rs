@@ -2,6 +2,7 @@
 //! the bytes of hardened objects, and what is secret about them. Nothing here knows where an object
 //! is.
 
+pub mod bounds;
 pub mod by_address;
 pub mod last_frees;
 pub mod leaks;

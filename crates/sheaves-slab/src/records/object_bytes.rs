@@ -20,7 +20,7 @@
 //!
 //! So the fast path of `malloc` has nothing to do: the canary is there when a sheaf is filled.
 //! Freed objects of debug caches hold [`POISON`] in place of zeros. The bytes of caches with a
-//! constructor, and of type-stable ones, are not touched. An object above 256 KiB (in debug mode,
+//! constructor, and of type-stable ones, are not touched. An object above 256 KiB (from level 2 on,
 //! each that is alone in its slab) is inaccessible while it is in quarantine, and its pages go back
 //! to the kernel.
 
@@ -272,7 +272,7 @@ fn canary_of(shape: &Shape, object: usize) -> &'static AtomicUsize {
 
 /// # Safety
 /// `object` starts `count` bytes that the caller owns.
-unsafe fn bytes_of<'a>(object: usize, count: usize) -> &'a mut [u8] {
+pub(crate) unsafe fn bytes_of<'a>(object: usize, count: usize) -> &'a mut [u8] {
     let start = with_exposed_provenance_mut(object);
     // SAFETY: the same contract.
     unsafe { core::slice::from_raw_parts_mut(start, count) }

@@ -9,14 +9,17 @@ use core::sync::atomic::{AtomicU8, Ordering};
 use sheaves_sys::options;
 
 /// How much is checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Checking {
     /// Objects as they return to their slabs.
     Plain,
     /// Frees wait in a quarantine and are checked.
     Hardened,
-    /// As hardened, and each free is checked at once. Every call takes a slow path.
+    /// Level 2: as hardened, and each free checks what is right behind the requested bytes. Every
+    /// call takes a slow path.
+    Exact,
+    /// As level 2, and deferred frees are checked, too. What was freed holds a pattern.
     Debug,
 }
 
@@ -31,11 +34,11 @@ pub fn start() {
         return;
     }
     options::read();
-    let asked = options::HARDEN.asked();
-    let checking = match asked.map_or(cfg!(feature = "harden"), |is_on| is_on == 1) {
+    let checking = match options::HARDEN.asked().unwrap_or(cfg!(feature = "harden").into()) {
         _ if options::DEBUG.is_on() => Checking::Debug,
-        true => Checking::Hardened,
-        false => Checking::Plain,
+        0 => Checking::Plain,
+        1 => Checking::Hardened,
+        _ => Checking::Exact,
     };
     // Relaxed: read by threads that know a cache, which is published later.
     CHECKING.store(checking as u8 + 1, Ordering::Relaxed);
@@ -43,13 +46,8 @@ pub fn start() {
 
 /// How much is checked in the process. Valid after [`start`], which creating a cache calls.
 pub(crate) fn of_process() -> Checking {
-    if is_debug() {
-        Checking::Debug
-    } else if is_hardened() {
-        Checking::Hardened
-    } else {
-        Checking::Plain
-    }
+    let levels = [Checking::Debug, Checking::Exact, Checking::Hardened];
+    levels.into_iter().find(|checking| is_at_least(*checking)).unwrap_or(Checking::Plain)
 }
 
 #[inline]
@@ -64,6 +62,14 @@ fn is_at_least(checking: Checking) -> bool {
 #[must_use]
 pub fn is_hardened() -> bool {
     is_at_least(Checking::Hardened)
+}
+
+/// True at level 2 and in debug mode: `SHEAVES_HARDEN=2`, or `SHEAVES_DEBUG`. Valid after
+/// [`start`].
+#[inline]
+#[must_use]
+pub fn is_exact() -> bool {
+    is_at_least(Checking::Exact)
 }
 
 /// True when `SHEAVES_DEBUG` makes every cache a debug cache. Valid after [`start`].

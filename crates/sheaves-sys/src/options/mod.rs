@@ -20,7 +20,7 @@ use crate::topology::CPUS_MAX;
 use crate::{errno, process};
 
 pub use complaints::complain;
-use opt::{FLAG, Kind, PathPlace, UNSET};
+use opt::{FLAG, Kind, LEVEL, PathPlace, UNSET};
 pub use opt::{Limit, NEVER, Opt};
 
 /// Defines each option: its static, its name, what its value may be, and the value when unset.
@@ -62,8 +62,8 @@ options! {
     PROF = "SHEAVES_PROF", Kind::Number(PROF_BYTES.0, PROF_BYTES.1), UNSET;
     /// The N of `1/N`: one in N samples is guarded. 0 for none.
     GUARD = "SHEAVES_GUARD", Kind::Fraction(GUARD_ONE_IN_MAX), 0;
-    /// The process is a hardened one.
-    HARDEN = "SHEAVES_HARDEN", Kind::Words(FLAG), UNSET;
+    /// The level of hardened mode; 0 for none.
+    HARDEN = "SHEAVES_HARDEN", Kind::Words(LEVEL), UNSET;
     /// Every cache is a debug cache.
     DEBUG = "SHEAVES_DEBUG", Kind::Words(FLAG), 0;
     /// The process answers tools.

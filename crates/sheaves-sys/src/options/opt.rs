@@ -42,6 +42,14 @@ pub(super) enum Kind {
 pub(super) const FLAG: &[(&str, u64)] =
     &[("1", 1), ("true", 1), ("yes", 1), ("on", 1), ("0", 0), ("false", 0), ("no", 0), ("off", 0)];
 
+/// The words of an option that is off, on, or on at a higher level.
+pub(super) const LEVEL: &[(&str, u64)] = &{
+    let mut words = [("2", 2); FLAG.len() + 1];
+    let (flags, _) = words.split_at_mut(FLAG.len());
+    flags.copy_from_slice(FLAG);
+    words
+};
+
 /// A limit on memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {

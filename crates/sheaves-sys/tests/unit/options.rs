@@ -39,7 +39,8 @@ fn numbers_words_and_fractions() {
         (&STATS, "text", Some(1)),
         (&HARDEN, "yes", Some(1)),
         (&HARDEN, "off", Some(0)),
-        (&HARDEN, "2", None),
+        (&HARDEN, "2", Some(2)),
+        (&HARDEN, "3", None),
     ]);
 }
 

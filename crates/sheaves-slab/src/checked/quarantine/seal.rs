@@ -7,6 +7,7 @@ use super::queue::of;
 use crate::moves::flush;
 use crate::parts::pool;
 use crate::parts::shape::Shape;
+use crate::records::bounds;
 use crate::records::object_bytes::{self, Found};
 use crate::space::cache_id::CacheId;
 use crate::space::granule::Granule;
@@ -24,8 +25,10 @@ pub(crate) fn seal(id: CacheId, shape: &Shape, object: usize) -> bool {
     }
     let offset = offset_in_slab(id, shape, object);
     let found = object_bytes::mark_free(shape, object);
-    if found != Found::InUse && !is_first_free(id, shape, object, found) {
-        return false;
+    match found {
+        Found::InUse => bounds::check(id, shape, object),
+        _ if is_first_free(id, shape, object, found) => {}
+        _ => return false,
     }
     if offset != 0 {
         object_bytes::check_neighbour(shape, object);
@@ -74,6 +77,7 @@ fn seal_held(id: CacheId, shape: &Shape, object: usize) -> bool {
         return false;
     }
     object_bytes::check_canary(shape, object);
+    bounds::check(id, shape, object);
     object_bytes::clear(shape, object);
     true
 }

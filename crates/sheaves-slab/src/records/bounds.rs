@@ -1,0 +1,87 @@
+//! At level 2 and in debug mode: what is right behind the bytes that were requested.
+//!
+//! ```text
+//!   | requested | zone | requested bytes | canary |
+//! ```
+//!
+//! The zone begins with 8 bytes, or fewer where there is less room. None of them is 0, so that a
+//! string which is one byte too long is found. The rest are zeros. Objects of size classes have the
+//! number of requested bytes in a word of their own; named caches have one number for all objects.
+//!
+//! All is written by each allocation, which takes a slow path for that, and checked by each free.
+
+use core::ptr::with_exposed_provenance_mut;
+
+use crate::parts::shape::{CANARY_BYTES, Shape};
+use crate::records::object_bytes::{bytes_of, report_overflow};
+use crate::records::secret::canary;
+use crate::space::cache_id::CacheId;
+
+/// Bytes of the word with the number of requested bytes.
+const WORD_BYTES: usize = size_of::<usize>();
+/// The zone has at most this many bytes.
+const ZONE_BYTES_MAX: usize = 4096;
+
+/// A word of an object that is not its canary, and tells nothing about it.
+fn key(object: usize) -> usize {
+    canary(!object)
+}
+
+/// The word with the number of requested bytes of an object of a size class.
+fn word_of(shape: &Shape, object: usize) -> *mut usize {
+    with_exposed_provenance_mut(object + shape.stride - CANARY_BYTES - WORD_BYTES)
+}
+
+/// The first bytes of a zone, and the zone, of an object that the caller owns.
+fn zone<'a>(id: CacheId, object: usize, requested: usize) -> ([u8; 8], &'a mut [u8]) {
+    let word_bytes = if id.is_class() { WORD_BYTES } else { 0 };
+    let room = id.shape().stride - CANARY_BYTES - word_bytes - requested;
+    let first = (key(object) as u64 >> 8 | 0x0101_0101_0101_0101).to_ne_bytes();
+    // SAFETY: bytes of the object, behind those that its user may use.
+    (first, unsafe { bytes_of(object + requested, room.min(ZONE_BYTES_MAX)) })
+}
+
+/// Notes how many bytes were requested of an object that is about to be allocated: of a size class
+/// this number, of a named cache always the same.
+pub fn close(id: CacheId, object: usize, requested: usize) {
+    let shape = id.shape();
+    if !shape.has_zone() {
+        return;
+    }
+    if id.is_class() {
+        // SAFETY: bytes of the object, which the caller owns, behind those of its user.
+        unsafe { word_of(shape, object).write(requested ^ key(object)) };
+    }
+    let (first, zone) = zone(id, object, requested);
+    zone.fill(0);
+    zone.iter_mut().zip(first).for_each(|(byte, first)| *byte = first);
+}
+
+/// The requested bytes of an object that is allocated, in a cache with zones. Ends the process if
+/// its word was written to.
+#[must_use]
+pub fn requested(id: CacheId, object: usize) -> usize {
+    let shape = id.shape();
+    if !id.is_class() {
+        return shape.size;
+    }
+    // SAFETY: bytes of the object, behind those of its user.
+    let requested = unsafe { word_of(shape, object).read() } ^ key(object);
+    if requested > shape.stride - CANARY_BYTES - WORD_BYTES {
+        report_overflow(shape, object);
+        return shape.size;
+    }
+    requested
+}
+
+/// Reports what was written behind the requested bytes of an object that is freed.
+pub(crate) fn check(id: CacheId, shape: &Shape, object: usize) {
+    if !shape.has_zone() {
+        return;
+    }
+    let (first, zone) = zone(id, object, requested(id, object));
+    let (head, rest) = zone.split_at(zone.len().min(first.len()));
+    if *head != first[..head.len()] || rest.iter().any(|byte| *byte != 0) {
+        report_overflow(shape, object);
+    }
+}
