@@ -15,7 +15,7 @@
 //! of a size that is 16 bytes larger, from level 2 on 48 bytes. Blocks of size 0 have a class of
 //! their own.
 
-use core::sync::atomic::{AtomicU16, Ordering};
+use core::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
 use sheaves_percpu::internal::{TABLE, Word};
 use sheaves_slab::internal::shape::{CANARY_BYTES, ZONE_BYTES, stride_for};
@@ -94,6 +94,21 @@ pub(crate) fn harden() {
     }
 }
 
+/// Switches `malloc` to the other word of each class, from which objects are allocated while
+/// samples are drawn, or back. Not in a hardened process, which has other words.
+pub(crate) fn draw_samples(is_drawn: bool) {
+    if checking::is_hardened() {
+        return;
+    }
+    for (quanta, main) in MAIN_WORDS.iter().enumerate() {
+        let id = CacheId::of_main(Word::at_offset(usize::from(*main)));
+        let word = if is_drawn { id.spare() } else { id.main() };
+        // Relaxed, both: either word will do; the profile drains the slots after this.
+        WORDS[quanta].store(word.offset() as u16, Ordering::Relaxed);
+        LAYOUT_WORDS[quanta].store(word.offset() as u32, Ordering::Relaxed);
+    }
+}
+
 /// Bytes that the user of an object of a class may use.
 pub(crate) fn usable_bytes(class: usize) -> usize {
     let canary_bytes = if checking::is_hardened() { CANARY_BYTES } else { 0 };
@@ -161,10 +176,10 @@ fn is_aligned(class: usize, align: usize) -> bool {
 }
 
 /// For each size, in quanta rounded up: the offset of the word from which `malloc` allocates. That
-/// of the class's main sheaf, unless [`harden`] replaces it.
+/// of the class's main sheaf, unless [`harden`] or [`draw_samples`] replaces it.
 #[doc(hidden)]
-pub static WORDS: [AtomicU16; SMALL_BYTES_MAX / QUANTUM_BYTES + 1] = {
-    let mut words = [const { AtomicU16::new(0) }; SMALL_BYTES_MAX / QUANTUM_BYTES + 1];
+pub static WORDS: [AtomicU16; MAIN_WORDS.len()] = {
+    let mut words = [const { AtomicU16::new(0) }; MAIN_WORDS.len()];
     let mut quanta = 0;
     while quanta < words.len() {
         words[quanta] = AtomicU16::new(MAIN_WORDS[quanta]);
@@ -173,8 +188,20 @@ pub static WORDS: [AtomicU16; SMALL_BYTES_MAX / QUANTUM_BYTES + 1] = {
     words
 };
 
-/// For each size, in quanta rounded up: the offset of the word of its class's main sheaf. For
-/// callers that know a layout, often at compile time.
+/// The same for callers that know a layout, unless [`draw_samples`] replaces it. An atomic load of
+/// 16 bits would cost an instruction that extends it.
+static LAYOUT_WORDS: [AtomicU32; MAIN_WORDS.len()] = {
+    let mut words = [const { AtomicU32::new(0) }; MAIN_WORDS.len()];
+    let mut quanta = 0;
+    while quanta < words.len() {
+        words[quanta] = AtomicU32::new(MAIN_WORDS[quanta] as u32);
+        quanta += 1;
+    }
+    words
+};
+
+/// For each size, in quanta rounded up: the offset of the word of its class's main sheaf, onto
+/// which callers that know a layout free, often at compile time.
 static MAIN_WORDS: [u16; SMALL_BYTES_MAX / QUANTUM_BYTES + 1] = {
     let mut words = [0; SMALL_BYTES_MAX / QUANTUM_BYTES + 1];
     let (mut quanta, mut class) = (0, 0);
@@ -214,6 +241,29 @@ pub(crate) unsafe fn word_of_size_unchecked(size: usize) -> Word {
     Word::at_offset(usize::from(word.load(Ordering::Relaxed)))
 }
 
+/// The per-CPU word from which a layout is allocated on the fast path, `None` where there is none.
+#[inline(always)]
+pub(crate) fn word_of_layout(size: usize, align: usize) -> Option<Word> {
+    if size > SMALL_BYTES_MAX {
+        return None;
+    }
+    if align > LINE_BYTES {
+        return word_of_wide_alignment(size, align);
+    }
+    let quanta = quanta(size_for(size, align));
+    // SAFETY: the limit, which the table covers, is a multiple of the alignment.
+    let word = unsafe { LAYOUT_WORDS.get_unchecked(quanta) };
+    // Relaxed: see `open_fast_path`.
+    Some(Word::at_offset(word.load(Ordering::Relaxed) as usize))
+}
+
+fn word_of_wide_alignment(size: usize, align: usize) -> Option<Word> {
+    // Relaxed: as for other sizes.
+    let is_drawn = LAYOUT_WORDS[0].load(Ordering::Relaxed) != u32::from(MAIN_WORDS[0]);
+    let id = CacheId::of_class(of_wide_alignment(size, align)?);
+    Some(if is_drawn { id.spare() } else { id.main() })
+}
+
 /// A size in quanta, rounded up.
 #[inline(always)]
 fn quanta(size: usize) -> usize {
@@ -230,15 +280,17 @@ pub fn of_layout(size: usize, align: usize) -> Option<usize> {
     if size > SMALL_BYTES_MAX {
         return None;
     }
-    if align <= QUANTUM_BYTES {
-        return Some(of_size(size));
-    }
     if align > LINE_BYTES {
         return of_wide_alignment(size, align);
     }
-    // A size that is a multiple of the alignment gets a class that is one, too: see the assertions
-    // below.
-    Some(of_size(size.max(align).next_multiple_of(align)))
+    Some(of_size(size_for(size, align)))
+}
+
+/// The size whose class serves a layout with an alignment up to a line. A size that is a multiple
+/// of the alignment gets a class that is one, too: see the assertions below.
+#[inline(always)]
+fn size_for(size: usize, align: usize) -> usize {
+    if align <= QUANTUM_BYTES { size } else { size.max(align).next_multiple_of(align) }
 }
 
 /// [`of_layout`] for alignments above a cache line.

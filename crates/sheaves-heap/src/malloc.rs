@@ -157,12 +157,12 @@ pub unsafe fn free_rcu_layout(block: *mut u8, layout: Layout) {
 #[inline(always)]
 #[must_use]
 pub fn alloc_layout(layout: Layout) -> *mut u8 {
-    let class = classes::of_layout(layout.size(), layout.align());
-    if let (Some(class), true) = (class, is_fast(layout.size())) {
+    if is_fast(layout.size())
+        && let Some(word) = classes::word_of_layout(layout.size(), layout.align())
         // SAFETY: the fast path is enabled.
-        if let Some(object) = unsafe { pop(CacheId::of_class(class).main()) } {
-            return with_exposed_provenance_mut(object);
-        }
+        && let Some(object) = unsafe { pop(word) }
+    {
+        return with_exposed_provenance_mut(object);
     }
     slow::alloc_layout(layout.size(), layout.align())
 }

@@ -7,10 +7,10 @@
 //!
 //! Objects that were allocated before profiling was turned on are not known.
 //!
-//! A free through the owner map, such as C's, ends the record of a sample. Frees that know the
-//! layout (of Rust's global allocator), and those of caches, read no map. Where a sample is freed
-//! so and its memory soon allocated again, the record still names the earlier caller; sums over all
-//! callers of a size class or a cache are right all the same.
+//! While a profile is on, blocks go round: what is freed is not what is allocated next, so that
+//! each allocation is as likely to be a sample, whatever the program does. A program that always
+//! frees what it has just allocated touches up to 127 blocks where it touched one. `malloc` and
+//! `free` have no instruction more; each call of a named cache takes a slow path.
 //!
 //! ```
 //! use sheaves_heap::profile;

@@ -3,7 +3,7 @@
 use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use sheaves_slab::internal::{by_id, checking};
+use sheaves_slab::internal::{by_id, checking, sampling};
 use sheaves_slab::raw::CacheError;
 use sheaves_sys::{announce_when_loaded, fork, lock::Lock, report::Line};
 
@@ -35,6 +35,7 @@ fn start_slow() -> bool {
     if checking::is_hardened() && !checking::is_exact() {
         classes::harden();
     }
+    sampling::on_switch(classes::draw_samples);
     // Release pairs with the Acquire in `start`.
     STARTED.store(true, Ordering::Release);
     classes::open_fast_path();

@@ -11,8 +11,8 @@ use sheaves_percpu::internal::Sheaf;
 use sheaves_percpu::internal::slots::attach;
 
 use crate::checked::samples::sample_if_tagged;
-use crate::moves::slot::{take_main, take_sheaf};
-use crate::moves::tags::{self, Entry};
+use crate::moves::slot::take_untagged;
+use crate::moves::tags::{self, Entry, Roles};
 use crate::moves::{home, refill};
 use crate::records::profile::AllocRequest;
 use crate::returning::surplus;
@@ -49,9 +49,10 @@ fn from_sheaves(
 ) -> usize {
     let mut done = 0;
     while done < out.len() && attach() {
-        let rest = &mut out[done..];
-        let Some(cursor) = take_main(id, |cursor| !cursor.is_empty())
-            .or_else(|| take_sheaf(id.spare(), |cursor| !cursor.is_empty()))
+        let (rest, roles) = (&mut out[done..], Roles::of(id));
+        let take = |word| take_untagged(id, word, |cursor| !cursor.is_empty());
+        let Some(cursor) = take(roles.source)
+            .or_else(|| roles.second.and_then(take))
             .or_else(|| home::keep_own(id, id.take_full()?))
         else {
             match from_slabs(id, rest, request) {
@@ -63,7 +64,7 @@ fn from_sheaves(
         // SAFETY: the sheaf is ours, and this is the only reference to its entries.
         let count = copy(id, unsafe { cursor.objects() }, rest, request);
         done += count;
-        install(id, cursor.down(count), |other| !other.is_sheaf());
+        install(id, roles.source, cursor.down(count), |other| !other.is_sheaf());
     }
     done
 }
@@ -113,7 +114,8 @@ pub(crate) fn free_bulk(id: CacheId, objects: &[NonNull<u8>]) {
 fn into_sheaves(id: CacheId, objects: &[NonNull<u8>]) -> usize {
     let mut done = 0;
     while done < objects.len() && attach() {
-        let Some(cursor) = take_main(id, |cursor| !cursor.is_full())
+        let sink = Roles::of(id).sink;
+        let Some(cursor) = take_untagged(id, sink, |cursor| !cursor.is_full())
             .or_else(|| id.descriptor().depot.empty_sheaf())
         else {
             break;
@@ -126,7 +128,7 @@ fn into_sheaves(id: CacheId, objects: &[NonNull<u8>]) -> usize {
         }
         tags::untag_and_close(id, &mut room[..count]);
         done += count;
-        install(id, cursor.up(count), |other| !other.is_sheaf());
+        install(id, sink, cursor.up(count), |other| !other.is_sheaf());
     }
     done
 }

@@ -9,8 +9,9 @@ use sheaves_percpu::internal as percpu;
 use sheaves_sys::stack::Frame;
 
 pub use crate::hardened::{check_allocated, check_freed, is_freed};
+use crate::moves::flush;
 use crate::moves::registry::{self, CacheError};
-use crate::moves::{flush, tags};
+use crate::moves::tags::Roles;
 use crate::parts::shape::{CANARY_BYTES, Name, Shape};
 use crate::records::profile::{self, AllocRequest};
 use crate::records::trap;
@@ -75,7 +76,8 @@ pub fn create_unreadable_class(class: usize, name: &str) -> Result<CacheId, Cach
 #[inline(always)]
 #[must_use]
 pub fn alloc(id: CacheId, request: &AllocRequest) -> usize {
-    percpu::pop(Access::get(), id.main()).unwrap_or_else(|| slow::alloc_slow(id, request))
+    percpu::pop(Access::get(), Roles::of(id).source)
+        .unwrap_or_else(|| slow::alloc_slow(id, request))
 }
 
 /// True when an object that is alone in its slab reads as zeros because it has never been used.
@@ -105,7 +107,7 @@ pub unsafe fn check_and_free(id: CacheId, object: usize) {
 /// As [`crate::raw::Cache::free`].
 pub unsafe fn free_trap(block: usize, frame: Frame) {
     let (id, object) = trap::free(block, frame);
-    slow::push(id, tags::entry_of_trap(object));
+    slow::push(id, object);
     surplus::after_free();
 }
 

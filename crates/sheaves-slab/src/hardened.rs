@@ -75,8 +75,8 @@ fn take_one(id: CacheId, request: &AllocRequest) -> usize {
 
 /// Frees an object. That of a size class is in a slab of it.
 pub(crate) fn free(id: CacheId, object: usize) {
-    // Ends its record, if it has one; entries of hardened caches get no tags here.
-    tags::freed(id, object);
+    // Ends its record, if it has one. The object goes into quarantine in any case.
+    let _ = tags::freed(object);
     if !quarantine::seal(id, id.shape(), object) {
         return;
     }

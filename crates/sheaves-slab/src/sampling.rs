@@ -28,24 +28,23 @@ use sheaves_sys::clock;
 use sheaves_sys::membarrier::Reach;
 
 use crate::deferred;
-use crate::moves::{earlier, flush, registry, release};
+use crate::moves::release;
 use crate::records::profile::{self, Kind, Listed, chance};
 use crate::records::trap;
 use crate::returning::tick;
-use crate::space::cache_id::{CLASSES_MAX, CacheId};
 use crate::space::{checking, chunk};
 
 pub use crate::moves::tags::note_frees_by_layout;
 pub use crate::records::profile::{
-    AllocRequest, RATE_BYTES, RATE_BYTES_MAX, RATE_BYTES_MIN, close, defer, large, rate, resize,
-    was_on,
+    AllocRequest, RATE_BYTES, RATE_BYTES_MAX, RATE_BYTES_MIN, close, defer, large, on_switch, rate,
+    resize, was_on,
 };
 
 /// Takes samples of allocations from now on, on average one in `rate` bytes, from
 /// [`RATE_BYTES_MIN`] to [`RATE_BYTES_MAX`]. Forgets earlier samples. False when memory is out.
 ///
-/// Costs nothing until then. Blocks of malloc from before are freed by a slow path once, or a few
-/// times. Interrupts the CPUs that run this process, some hundred times.
+/// Costs nothing until then. While it is on, each call of a named cache takes a slow path: see
+/// `moves/tags.rs`. Interrupts the CPUs that run this process, some hundred times.
 ///
 /// In debug mode each allocation is a sample already, and stays one.
 pub fn start(rate: usize) -> bool {
@@ -56,20 +55,14 @@ pub fn start(rate: usize) -> bool {
     if is_started {
         profile::large::observe_percpu();
         empty_slots();
-        watch_earlier();
     }
     is_started
 }
 
 /// Takes no new samples. Those that there are stay in dumps, until they are freed.
 pub fn stop() {
-    if checking::is_debug() {
-        return;
-    }
-    profile::end();
-    forget_earlier();
-    if profile::tag_rate() != 0 {
-        empty_slots();
+    if !checking::is_debug() {
+        profile::end();
     }
 }
 
@@ -80,7 +73,6 @@ pub fn start_traps(one_in: usize) -> bool {
     let is_on = trap::set(one_in.max(1));
     if is_on && profile::rate() == 0 {
         empty_slots();
-        watch_earlier();
     }
     is_on
 }
@@ -89,50 +81,15 @@ pub fn start_traps(one_in: usize) -> bool {
 pub fn stop_traps() {
     let is_off = trap::set(0);
     debug_assert!(is_off, "turning off asks for nothing");
-    if profile::rate() == 0 {
-        forget_earlier();
-    }
 }
 
-/// Takes the sheaves out of all slots: what enters a slot from now on is tagged, and samples that
-/// were freed without a note have no record any more. A slot that is not reached keeps its untagged
-/// objects until they are used up.
+/// Takes the sheaves out of all slots: those that enter a slot from now on have tags, and samples
+/// that were freed without a note have no record any more. Where a slot is not reached, named
+/// caches go on to use their untagged objects.
 fn empty_slots() {
     tick::flush_slots(Reach::Interrupts);
     release::arm_reclaimer_if_pending();
     chunk::do_due_after_free();
-}
-
-/// Watches the slabs that have allocated objects, of all size classes. Called when profiling is
-/// turned on, after [`empty_slots`]: free objects are in their slabs, so that they are not taken
-/// for allocated ones. Those of slots that were not reached, or have sheaves again, are.
-fn watch_earlier() {
-    forget_earlier();
-    each_class(|id| _ = flush::flush_depot(id, usize::MAX));
-    let mut words = 1;
-    each_class(|id| words += earlier::words_of(id));
-    if !earlier::reserve(words) {
-        return;
-    }
-    let mut place = 1;
-    each_class(|id| place = earlier::watch_slabs(id, place));
-}
-
-/// No slab is watched any more for objects from before.
-fn forget_earlier() {
-    each_class(earlier::forget_slabs);
-}
-
-/// Calls `visit` with each size class that exists, under the registry lock. Not with hardened ones:
-/// what is freed there enters a slot again by a sheaf whose entries get their tags then.
-fn each_class(mut visit: impl FnMut(CacheId)) {
-    for class in 0..CLASSES_MAX {
-        registry::if_existing(CacheId::of_class(class), |id| {
-            if id.shape().is_plain() {
-                visit(id);
-            }
-        });
-    }
 }
 
 /// Writes a dump. May sleep on locks for microseconds; `out` is called without one. Interrupts the

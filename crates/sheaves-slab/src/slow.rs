@@ -11,15 +11,16 @@
 //! that a thread has taken out is the thread's own.
 
 use sheaves_percpu::internal::slots::attach;
-use sheaves_percpu::internal::{Cursor, cmp_store, pop_slow, push_slow};
+use sheaves_percpu::internal::{Cursor, Word, cmp_store, pop_slow, push_slow};
+use sheaves_sys::membarrier::Reach;
 
-use crate::checked::debug;
 use crate::checked::samples::{self, sample_if_tagged};
-use crate::moves::slot::{self, ATTEMPTS, take_sheaf};
-use crate::moves::tags::{self, Entry};
+use crate::checked::{debug, incoming};
+use crate::moves::slot::{self, ATTEMPTS, take_untagged};
+use crate::moves::tags::{self, Entry, Roles};
 use crate::moves::{flush, home, refill};
 use crate::records::bounds;
-use crate::records::profile::AllocRequest;
+use crate::records::profile::{self, AllocRequest};
 use crate::returning::{shrink, surplus};
 use crate::space::cache_id::CacheId;
 use crate::space::checking::Checking;
@@ -54,7 +55,10 @@ fn alloc(id: CacheId, request: &AllocRequest) -> usize {
 
 #[inline]
 fn alloc_plain(id: CacheId, request: &AllocRequest) -> usize {
-    if let Some(object) = pop_tagged(id, request) {
+    let roles = Roles::of(id);
+    if profile::is_used()
+        && let Some(object) = pop_entry(id, roles.source, request)
+    {
         return object;
     }
     if home::goes_to_slabs(id) {
@@ -65,30 +69,30 @@ fn alloc_plain(id: CacheId, request: &AllocRequest) -> usize {
     }
     id.descriptor().depot.note_exchange(id.shape());
     for _ in 0..ATTEMPTS {
-        if let Some(object) = pop_slow(id.main()).or_else(|| pop_tagged(id, request)) {
+        if let Some(object) = pop_entry(id, roles.source, request) {
             return object;
         }
-        let Some(cursor) = sheaf_with_objects(id)
+        let Some(cursor) = sheaf_with_objects(id, roles)
             .or_else(|| refill::refilled_sheaf(id))
             .or_else(|| deferred::take_any_ready(id))
         else {
             break;
         };
-        if !install(id, cursor, Cursor::is_empty) && !attach() {
+        if !install(id, roles.source, cursor, Cursor::is_empty) && !attach() {
             break;
         }
     }
     take_one(id, request)
 }
 
-/// Makes the allocation a sample if `pop` has left the last object of the current slot's main sheaf
-/// alone, perhaps because it is tagged.
+/// Pops an object. If `pop` leaves the last object of the current slot's sheaf alone, perhaps
+/// because it is tagged, the allocation becomes a sample.
 #[inline]
-fn pop_tagged(id: CacheId, request: &AllocRequest) -> Option<usize> {
+fn pop_entry(id: CacheId, source: Word, request: &AllocRequest) -> Option<usize> {
     let put_back = |cursor| {
-        place(id, cursor, |other| !other.is_sheaf());
+        place(id, source, cursor, |other| !other.is_sheaf());
     };
-    samples::pop_tagged(id, id.main(), request, put_back)
+    pop_slow(source).or_else(|| samples::pop_tagged(id, source, request, put_back))
 }
 
 /// Frees an object when the fast path found no room.
@@ -96,8 +100,8 @@ fn pop_tagged(id: CacheId, request: &AllocRequest) -> Option<usize> {
 #[inline(never)]
 pub(crate) fn free_slow(id: CacheId, object: usize) {
     match id.shape().checking {
-        Checking::Plain => match tags::freed(id, object) {
-            Some(entry) => push(id, entry),
+        Checking::Plain => match tags::freed(object) {
+            Some(object) => push(id, object),
             None => flush::flush(id, &mut [object]),
         },
         Checking::Hardened | Checking::Exact => hardened::free(id, object),
@@ -117,39 +121,48 @@ pub(crate) fn free_rcu_slow(id: CacheId, object: usize) {
     }
 }
 
-/// Pushes the entry of an object that the caller owns.
+/// Pushes an object that the caller owns.
 #[inline]
-pub(crate) fn push(id: CacheId, entry: Entry) {
-    let shape = id.shape();
+pub(crate) fn push(id: CacheId, object: usize) {
+    let (shape, roles) = (id.shape(), Roles::of(id));
+    let mut entry = [object];
+    if roles.draws_frees() {
+        tags::tag(shape, &mut entry);
+        // SAFETY: as below. Each free of such a cache comes here, so that is no exchange.
+        if unsafe { push_slow(roles.sink, entry[0]) } {
+            return;
+        }
+    }
     if home::goes_to_slabs(id) {
-        return home::send(id, entry.object());
+        return home::send(id, object);
     }
     id.descriptor().depot.note_exchange(shape);
     for _ in 0..ATTEMPTS {
         // SAFETY: the caller of `free` owns the object; what is pushed is not used again. A tagged
-        // entry is pushed onto a main sheaf only.
-        if unsafe { push_slow(id.main(), entry.bits()) } {
+        // entry is pushed onto a source only.
+        if unsafe { push_slow(roles.sink, entry[0]) } {
             return;
         }
-        let Some(cursor) = empty_sheaf(id) else { break };
-        if !install(id, cursor, Cursor::is_full) && !attach() {
+        let Some(cursor) = empty_sheaf(id, roles) else { break };
+        if !install(id, roles.sink, cursor, Cursor::is_full) && !attach() {
             break;
         }
     }
-    flush::flush(id, &mut [entry.object()]);
+    flush::flush(id, &mut [object]);
 }
 
-/// The spare sheaf if it has objects, or one whose objects were deferred, or one from the depot.
-fn sheaf_with_objects(id: CacheId) -> Option<Cursor> {
-    take_sheaf(id.spare(), |cursor| !cursor.is_empty())
-        .or_else(|| deferred::take_ready(id))
-        .or_else(|| home::keep_own(id, id.take_full()?))
+/// The second sheaf if it has objects, or one whose objects were deferred, or one from the depot.
+fn sheaf_with_objects(id: CacheId, roles: Roles) -> Option<Cursor> {
+    let second = roles.second.and_then(|word| take_untagged(id, word, |cursor| !cursor.is_empty()));
+    second.or_else(|| deferred::take_ready(id)).or_else(|| home::keep_own(id, id.take_full()?))
 }
 
 /// An empty sheaf: the spare one, or a new one. Before a new one is taken, a spare sheaf with
-/// objects is put away: its word is for the main sheaf, which was used more recently.
-fn empty_sheaf(id: CacheId) -> Option<Cursor> {
-    match take_sheaf(id.spare(), |_| true) {
+/// objects is put away: its word is for the main sheaf, which was used more recently. Unless it is
+/// the one from which objects are allocated.
+fn empty_sheaf(id: CacheId, roles: Roles) -> Option<Cursor> {
+    let is_source = roles.source == id.spare();
+    match take_untagged(id, id.spare(), |cursor| !is_source || cursor.is_empty()) {
         Some(spare) if spare.is_empty() => return Some(spare),
         Some(spare) => flush::put_away(id, spare),
         None => {}
@@ -157,30 +170,43 @@ fn empty_sheaf(id: CacheId) -> Option<Cursor> {
     id.descriptor().depot.empty_sheaf()
 }
 
-/// Installs a sheaf that the caller owns as the current slot's main sheaf, if `replaceable` accepts
+/// Installs a sheaf that the caller owns in a word of the current slot, if `replaceable` accepts
 /// the present one. Otherwise another thread has changed the word, or the calling one has no slot;
 /// then the sheaf is retired, and the result is false.
 ///
-/// None of its entries is tagged; some are when it is in the slot.
-pub(crate) fn install(id: CacheId, cursor: Cursor, replaceable: impl Fn(Cursor) -> bool) -> bool {
-    // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
-    tags::tag(id.shape(), unsafe { cursor.objects() });
-    place(id, cursor, replaceable)
+/// None of its entries is tagged; some are when it is in a source.
+pub(crate) fn install(
+    id: CacheId,
+    word: Word,
+    cursor: Cursor,
+    replaceable: impl Fn(Cursor) -> bool,
+) -> bool {
+    if word == Roles::of(id).source {
+        // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
+        tags::tag(id.shape(), unsafe { cursor.objects() });
+    }
+    place(id, word, cursor, replaceable)
 }
 
 /// [`install`] for a sheaf whose entries have their tags.
-fn place(id: CacheId, cursor: Cursor, replaceable: impl Fn(Cursor) -> bool) -> bool {
-    let result = slot::exchange(id.main(), cursor, replaceable);
+fn place(id: CacheId, word: Word, cursor: Cursor, replaceable: impl Fn(Cursor) -> bool) -> bool {
+    let result = slot::exchange(word, cursor, replaceable);
     let rest = match result {
         Ok(before) if before.is_sheaf() && before.is_empty() => id.descriptor().depot.refit(before),
         Ok(rest) | Err(rest) => rest,
     };
     retire(id, rest);
+    // A profile that was turned on meanwhile has drained the slots either after the exchange, or
+    // before: then this load finds it, by the fence of the drain. Calls of a named cache go past
+    // the draw while there is a sheaf in its main word.
+    if word == id.main() && !id.is_class() && tags::is_drawing() {
+        let _is_complete = incoming::flush_slots(id, Reach::Quiet);
+    }
     result.is_ok()
 }
 
-/// Finds a place for a main sheaf that the caller owns: the spare word of the current slot if it is
-/// vacant, the depot, the pool, or its objects' slabs.
+/// Finds a place for a sheaf that the caller owns: the word of the second sheaf of the current slot
+/// if it is vacant, the depot, the pool, or its objects' slabs.
 #[inline]
 fn retire(id: CacheId, cursor: Cursor) {
     if !cursor.is_sheaf() {
@@ -188,7 +214,8 @@ fn retire(id: CacheId, cursor: Cursor) {
     }
     slot::untag(id, cursor);
     // SAFETY: VACANT is not the bootstrap cursor; the caller owns the sheaf.
-    if !unsafe { cmp_store(id.spare(), Cursor::VACANT, cursor) } {
+    let store = |word| unsafe { cmp_store(word, Cursor::VACANT, cursor) };
+    if !Roles::of(id).second.is_some_and(store) {
         flush::put_away(id, cursor);
     }
 }

@@ -22,12 +22,11 @@ impl Sheaves {
     }
 }
 
-/// [`Sheaves`] for programs whose heap is profiled: a sample of [`crate::heap::profile`] ends when
-/// its block is freed.
+/// [`Sheaves`] for programs with guard samples: a block of [`crate::heap::guard`] becomes
+/// inaccessible when it is freed. So do the blocks of a heap profile end then.
 ///
-/// With [`Sheaves`] a block that is freed may be allocated again before the profile knows; then the
-/// profile still names the first caller, though the sums are right. Here a free finds its cache by
-/// the address, as C's does: five instructions more.
+/// With [`Sheaves`] that is when the sheaf with the block's address leaves its slot. Here a free
+/// finds its cache by the address, as C's does: five instructions more.
 ///
 /// ```
 /// #[global_allocator]

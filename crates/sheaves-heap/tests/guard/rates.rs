@@ -133,6 +133,32 @@ fn assert_near(found: usize, one_in: usize) {
     assert!((expected * 4 / 5..=expected * 6 / 5).contains(&found));
 }
 
+/// Writes to each block after its free, which no other allocation comes before.
+fn lifo_program() {
+    // 244 samples in 128 MiB.
+    for _ in 0..(128 << 20) / 64 {
+        let block = malloc(64);
+        // SAFETY: from this heap, and not used but for the error.
+        unsafe { free(block) };
+        write(block);
+    }
+}
+
+/// The name of the case, for its processes.
+const LIFO: &str = "rates::a_lifo_program_is_found_each_time";
+
+#[test]
+fn a_lifo_program_is_found_each_time() {
+    if std::env::var(crate::CASE).is_ok_and(|name| name == LIFO) {
+        return lifo_program();
+    }
+    for _ in 0..20 {
+        let output = crate::run(LIFO, &[("SHEAVES_GUARD", "1/1")]);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains("use after free: write"), "{output:#?}");
+    }
+}
+
 cases! {
     all_overflows_are_found [], |output| _ = passed(output) => {
         prepare(1);

@@ -3,9 +3,9 @@
 use sheaves_percpu::internal::{Cursor, Word};
 
 use crate::checked::quarantine;
+use crate::moves::refill;
 use crate::moves::slot::take_sheaf;
 use crate::moves::tags::{self, Entry};
-use crate::moves::{earlier, refill};
 use crate::records::profile::{self, AllocRequest};
 use crate::records::trap;
 use crate::space::cache_id::CacheId;
@@ -77,11 +77,10 @@ fn sample(id: CacheId, object: usize, request: &AllocRequest) -> usize {
 fn watched_in_place_of(id: CacheId, object: usize) -> Option<usize> {
     let shape = id.shape();
     let granule = Granule::of(object)?;
-    if slab::header(shape.first_granule(granule)).is_for_samples() {
+    if slab::header(shape.first_granule(granule)).is_watched() {
         return Some(object);
     }
     if shape.is_alone() {
-        earlier::forget(id, granule);
         slab::watch(granule, shape.granules);
         return Some(object);
     }

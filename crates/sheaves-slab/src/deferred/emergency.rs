@@ -18,7 +18,7 @@ use sheaves_rcu::internal::queue;
 use sheaves_sys::lock;
 
 use crate::checked::incoming;
-use crate::moves::slot::{take_main, take_sheaf};
+use crate::moves::slot::take_untagged;
 use crate::moves::{flush, tags};
 use crate::parts::pool;
 use crate::space::cache_id::CacheId;
@@ -76,8 +76,8 @@ fn of_the_cache(id: CacheId) -> Option<Sheaf> {
     if fails() || !id.shape().is_plain() {
         return None;
     }
-    let cursor = take_sheaf(id.spare(), |_| true)
-        .or_else(|| take_main(id, |_| true))
+    let cursor = take_untagged(id, id.spare(), |_| true)
+        .or_else(|| take_untagged(id, id.main(), |_| true))
         .or_else(|| id.take_full())?;
     flush::flush_objects(id, cursor);
     // Relaxed: statistics.

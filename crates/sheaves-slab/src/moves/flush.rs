@@ -11,9 +11,8 @@ use core::sync::atomic::Ordering;
 use sheaves_percpu::internal::Cursor;
 use sheaves_sys::{probe, tsan};
 
-use crate::moves::earlier;
 use crate::moves::release::{self, Left};
-use crate::moves::slot::{take_main, take_sheaf};
+use crate::moves::slot::take_untagged;
 use crate::parts::shape::Shape;
 use crate::parts::{pool, slab_lists};
 use crate::protocol::counting;
@@ -41,8 +40,11 @@ pub(crate) fn flush_sheaf(id: CacheId, cursor: Cursor) {
 
 /// Flushes the current slot's sheaves of a plain cache.
 pub(crate) fn flush_here(id: CacheId) {
-    let sheaves = [take_main(id, |_| true), take_sheaf(id.spare(), |_| true)];
-    sheaves.into_iter().flatten().for_each(|cursor| flush_sheaf(id, cursor));
+    let words = [id.main(), id.spare()];
+    words
+        .into_iter()
+        .filter_map(|word| take_untagged(id, word, |_| true))
+        .for_each(|cursor| flush_sheaf(id, cursor));
 }
 
 /// Flushes sheaves of the depot, `most` at the most; returns the number of their objects.
@@ -138,9 +140,6 @@ fn flush_run(id: CacheId, shape: &Shape, granule: Granule, run: &[usize]) {
 }
 
 fn put(id: CacheId, slab: &Slab, word: usize, bits: u64, start: usize) {
-    if slab.is_earlier() {
-        earlier::note_flushed(id, start, word, bits);
-    }
     if !counting::put_bits(&slab.bits[word], bits) {
         die_of_double_free(id, start + word * 64 * id.shape().stride);
     }

@@ -1,7 +1,6 @@
 //! How objects move between slabs, sheaves and slots, in any mode; what becomes of
 //! a tagged one; and which caches there are.
 
-pub(crate) mod earlier;
 pub(crate) mod flush;
 pub(crate) mod home;
 pub(crate) mod refill;

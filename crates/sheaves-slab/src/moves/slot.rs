@@ -10,20 +10,25 @@ use crate::space::cache_id::CacheId;
 /// without one: in the portable engine all slots can be busy while a preempted thread holds one.
 pub(crate) const ATTEMPTS: u32 = 64;
 
-/// Takes the main sheaf of the current slot if `wanted` accepts its cursor.
-pub(crate) fn take_main(id: CacheId, wanted: impl Fn(Cursor) -> bool) -> Option<Cursor> {
-    take_sheaf(id.main(), wanted).map(|cursor| untag(id, cursor))
+/// Takes the sheaf out of a word of the current slot, of a plain cache, if `wanted` accepts its
+/// cursor. No entry is tagged.
+pub(crate) fn take_untagged(
+    id: CacheId,
+    word: Word,
+    wanted: impl Fn(Cursor) -> bool,
+) -> Option<Cursor> {
+    take_sheaf(word, wanted).map(|cursor| untag(id, cursor))
 }
 
-/// [`tags::untag_and_close`] for a main sheaf that was taken out of a slot. The caller owns it.
+/// [`tags::untag_and_close`] for a sheaf that was taken out of a slot. The caller owns it.
 pub(crate) fn untag(id: CacheId, cursor: Cursor) -> Cursor {
     // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
     tags::untag_and_close(id, unsafe { cursor.objects() });
     cursor
 }
 
-/// Takes the sheaf out of a word of the current slot if `wanted` accepts its cursor. One from the
-/// main word may have tagged entries.
+/// Takes the sheaf out of a word of the current slot if `wanted` accepts its cursor. Entries may be
+/// tagged.
 pub(crate) fn take_sheaf(word: Word, wanted: impl Fn(Cursor) -> bool) -> Option<Cursor> {
     let cursor = load(word);
     if !cursor.is_sheaf() || !wanted(cursor) {

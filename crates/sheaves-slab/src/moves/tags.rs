@@ -1,32 +1,44 @@
 //! Tagged entries: how an allocation becomes a sample without an instruction on a fast path.
 //!
-//! An entry of a main sheaf can be *tagged*: bit 0 of the object's address is set. `pop` tests this
-//! bit anyway, since it is how it knows the sentinel. So it leaves a tagged entry alone, and the
-//! slow path takes the object out and makes it a sample.
+//! An entry of a sheaf can be *tagged*: bit 0 of the object's address is set. `pop` tests this bit
+//! anyway, since it is how it knows the sentinel. So it leaves a tagged entry alone, and the slow
+//! path takes the object out and makes it a sample.
 //!
-//! While profiling is on, each object of a sheaf gets a tag with the same probability when the
-//! sheaf enters a slot, see [`profile::chance`]. The tag is the object's until its sheaf leaves the
-//! slots: a sample that is freed comes back with a tag, to where any other object would come. So
-//! each allocation is as likely to be a sample, whatever the program frees and allocates. Objects
-//! from before profiling was turned on get a tag with that probability when they are freed: see
-//! [`super::earlier`].
+//! While samples are drawn, the sheaf from which a plain cache allocates is filled by slow paths
+//! only. They tag each entry with the probability of a sample, see [`profile::chance`]:
 //!
-//! | where an object is | its entry |
-//! |---|---|
-//! | in a main sheaf of a slot | perhaps tagged |
-//! | in any other sheaf | not tagged |
+//! | cache | allocates from | frees onto | a word's sheaf is filled by |
+//! |---|---|---|---|
+//! | any, while none are drawn | main word | main word | frees and slow paths |
+//! | a size class | spare word | main word | the spare one's by slow paths |
+//! | a named one | spare word | spare word | slow paths: its main word is vacant |
 //!
-//! Everything that takes a sheaf out of a slot calls [`untag_and_close`], or looks at each entry
-//! itself.
+//! `malloc` finds the word in the heap's tables, which are switched. `free` goes on to push onto
+//! the main word. When the spare word's sheaf is empty, the main word's sheaf takes its place, and
+//! each of its entries gets a new tag, or none. Handles of a named cache have the main word, so
+//! each of its calls takes the slow path.
+//!
+//! So estimates have no bias, whatever the program frees, and in which order: between two
+//! allocations of one object its entry is drawn anew, and nothing that the program does depends on
+//! what was drawn, since that shows when the entry is popped. An allocation is a sample with
+//! exactly the probability whose reciprocal is its weight. Only for a moment, while the tables are
+//! switched, other threads may allocate without a draw.
+//!
+//! Entries outside of these words are not tagged: what takes a sheaf out of a word calls
+//! [`untag_and_close`], or looks at each entry itself. Tags that are thrown away so are drawn again
+//! when the sheaf enters a word. Once no samples are drawn, a spare sheaf keeps its tags until
+//! then.
 //!
 //! Samples are objects of *watched* slabs, whose entries in the owner map lead `free` to the slow
-//! path. That ends the record of the sample. Frees that do not read the owner map (of named
-//! caches, and with a layout) leave the record until the object's sheaf is untagged. If the
-//! object is allocated again before, its record still tells the caller of the earlier allocation.
+//! path. That ends the record of the sample, and the object goes back to its slab. Frees that do
+//! not read the owner map (with a layout, and of named caches while no samples are drawn) leave the
+//! record until the object's sheaf is untagged. While samples are drawn that is before the object
+//! is allocated again.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use crate::moves::earlier;
+use sheaves_percpu::internal::Word;
+
 use crate::parts::shape::Shape;
 use crate::records::profile::{self, chance};
 use crate::records::trap;
@@ -36,20 +48,15 @@ use crate::space::granule::is_watched;
 /// The bit of a tagged entry.
 const TAG: usize = 1;
 
-/// An entry of a main sheaf: an object, perhaps tagged.
+/// An entry of a sheaf: an object, perhaps tagged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Entry(usize);
 
 impl Entry {
-    /// The entry that a main sheaf had, or that [`tag`] has made of an object.
+    /// The entry that a sheaf had, or that [`tag`] has made of an object.
     pub(crate) fn from_bits(bits: usize) -> Entry {
         Entry(bits)
-    }
-
-    /// What the sheaf holds.
-    pub(crate) fn bits(self) -> usize {
-        self.0
     }
 
     pub(crate) fn object(self) -> usize {
@@ -59,6 +66,42 @@ impl Entry {
     pub(crate) fn is_tagged(self) -> bool {
         self.0 & TAG != 0
     }
+}
+
+/// What the words of a plain cache are for, see the head of this file. The main word of any other
+/// is vacant. A slow path that goes on with what was true before a switch leaves a sheaf without
+/// tags, or tags that are not needed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Roles {
+    /// Objects are allocated from this word.
+    pub(crate) source: Word,
+    /// Objects are freed onto this word.
+    pub(crate) sink: Word,
+    /// Where a second sheaf is; of a named cache for which samples are drawn in no word.
+    pub(crate) second: Option<Word>,
+}
+
+impl Roles {
+    #[inline]
+    pub(crate) fn of(id: CacheId) -> Roles {
+        let [main, spare] = [id.main(), id.spare()];
+        match (is_drawing() && id.shape().is_plain(), id.is_class()) {
+            (false, _) => Roles { source: main, sink: main, second: Some(spare) },
+            (true, true) => Roles { source: spare, sink: main, second: Some(main) },
+            (true, false) => Roles { source: spare, sink: spare, second: None },
+        }
+    }
+
+    /// Entries of the sink are drawn, since it is the source.
+    pub(crate) fn draws_frees(self) -> bool {
+        self.second.is_none()
+    }
+}
+
+/// Samples are drawn.
+#[inline]
+pub(crate) fn is_drawing() -> bool {
+    profile::tag_rate() != 0
 }
 
 /// Blocks of malloc are freed by their layout in this process.
@@ -74,7 +117,7 @@ pub fn note_frees_by_layout() {
     }
 }
 
-/// Tags objects that are about to enter a slot, or to be allocated. None of them is tagged.
+/// Tags objects that are about to enter a source, or to be allocated. None of them is tagged.
 #[inline]
 pub(crate) fn tag(shape: &Shape, objects: &mut [usize]) {
     let rate = profile::tag_rate();
@@ -92,7 +135,7 @@ fn tag_slow(shape: &Shape, objects: &mut [usize], rate: usize) {
     }
 }
 
-/// Removes the tags of objects that have left a slot's main sheaf, and ends the records of samples
+/// Removes the tags of objects whose sheaf has left its word, and ends the records of samples
 /// that were freed without a note.
 #[inline]
 pub(crate) fn untag_and_close(id: CacheId, objects: &mut [usize]) {
@@ -151,38 +194,26 @@ fn close_all(objects: &[usize]) {
     }
 }
 
-/// Ends the record of an object that is freed by the slow path, if it has one. Returns the entry to
-/// push. `None` if it is to return to its slab: objects of a slab for samples are taken for samples
-/// only, and an empty one becomes an ordinary one.
+/// Ends the record of an object that is freed by the slow path, if it has one. Returns the object
+/// to push. `None` if it is to return to its slab: objects of watched slabs are for samples.
 #[inline]
-pub(crate) fn freed(id: CacheId, object: usize) -> Option<Entry> {
+pub(crate) fn freed(object: usize) -> Option<usize> {
     if profile::is_used() && (is_watched(object) || trap::contains(object)) {
-        freed_watched(id, object)
+        freed_watched(object)
     } else {
-        Some(Entry(object))
+        Some(object)
     }
 }
 
 #[cold]
-fn freed_watched(id: CacheId, object: usize) -> Option<Entry> {
+fn freed_watched(object: usize) -> Option<usize> {
     if trap::contains(object) {
         let mut one = [object];
         trap::replace_traps(&mut one);
-        return Some(entry_of_trap(one[0]));
+        return Some(one[0]);
     }
-    let was_sample = profile::close(object);
-    let earlier = earlier::note_freed(id, object);
-    if profile::tag_rate() != 0 && (was_sample || earlier == Some(true)) {
-        return Some(Entry(object | TAG));
-    }
-    // Without a tag the object would go on to be allocated, and freed by this slow path each time.
-    earlier.map(|_| Entry(object))
-}
-
-/// The entry of an object in whose place a guarded block was, which is free now: it has its tag
-/// back.
-pub(crate) fn entry_of_trap(object: usize) -> Entry {
-    Entry(if profile::tag_rate() == 0 { object } else { object | TAG })
+    profile::close(object);
+    None
 }
 
 #[cfg(test)]

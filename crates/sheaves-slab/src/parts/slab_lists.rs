@@ -166,7 +166,7 @@ impl SlabLists {
     fn current_of(&self, slot: u16) -> Option<Granule> {
         let granule = Granule(self.current[usize::from(slot) % CURRENT].checked_sub(1)?);
         let slab = slab::header(granule);
-        (slab.slot() == Some(slot) && slab.has_free() && !slab.is_for_samples()).then_some(granule)
+        (slab.slot() == Some(slot) && slab.has_free() && !slab.is_watched()).then_some(granule)
     }
 
     fn own_or_unused(&self, slot: u16) -> Option<Granule> {
@@ -299,11 +299,6 @@ impl SlabLists {
         cookie.has_passed().then_some(oldest)
     }
 
-    /// Every slab that has allocated objects, and is not watched for samples.
-    pub(crate) fn with_allocated_objects(&self) -> impl Iterator<Item = (Granule, &'static Slab)> {
-        (0..WATCHED).filter(|list| *list != EMPTY).flat_map(|list| self.all_on_list(list))
-    }
-
     /// Sum of the free objects of all slabs. Looks at all of them.
     pub(crate) fn free_objects(&self) -> usize {
         let slabs = (0..=WATCHED).flat_map(|list| self.all_on_list(list));
@@ -318,7 +313,7 @@ fn right_list(slab: &Slab, shape: &Shape) -> usize {
     let free = slab.free.load(Ordering::Acquire) as usize;
     match free {
         free if free == shape.slab_objects => EMPTY,
-        _ if slab.is_for_samples() => WATCHED,
+        _ if slab.is_watched() => WATCHED,
         0 => FULL,
         free => free * EMPTY / shape.slab_objects,
     }

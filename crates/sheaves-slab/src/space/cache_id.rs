@@ -110,8 +110,9 @@ impl CacheId {
     }
 
     /// The word of the spare sheaf, which is usually full or empty. It takes the place of a main
-    /// sheaf that is empty or full.
-    pub(crate) const fn spare(self) -> Word {
+    /// sheaf that is empty or full. While samples are drawn, objects are allocated from here.
+    #[must_use]
+    pub const fn spare(self) -> Word {
         Word::new(2 * (self.0 as usize % CACHES_MAX) + 1)
     }
 

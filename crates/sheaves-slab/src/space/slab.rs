@@ -16,7 +16,6 @@
 //! | a hold 1 -> 0 | a refill from slabs, or from the quarantine | the cache's lock, or nothing |
 //! | `holes` | the keeper, and a refill, which clears it | nothing |
 //! | `watched_of` | the cache, with the owner map's entries | the cache's lock, or nothing |
-//! | `earlier` | profiling that is turned on or off | the cache's lock |
 //! | `slot` | a refill | the cache's lock |
 //! | other fields | the cache, while no object of the slab is allocated | the cache's lock |
 //!
@@ -77,9 +76,6 @@ pub(crate) struct Slab {
     slot: AtomicU16,
     /// Twice the free objects at the last tick, plus 1 once the holes are discarded.
     holes: AtomicU32,
-    /// Of a watched slab from before profiling was turned on: place of its bits, see
-    /// [`crate::moves::earlier`]. 0 otherwise.
-    pub(crate) earlier: AtomicU32,
     /// In type-stable caches: the cookie taken when the slab became empty.
     pub(crate) cookie: AtomicU64,
     pub(crate) bits: [AtomicU64; BITMAP_WORDS],
@@ -131,9 +127,8 @@ pub(crate) fn watch(first: Granule, granules: usize) {
 
 /// Undoes [`watch`].
 pub(crate) fn unwatch(first: Granule, granules: usize) {
-    // Relaxed, both: as in `watch`; `earlier` is a hint for those without the lock.
+    // Relaxed: as in `watch`.
     let cache = header(first).cache.load(Ordering::Relaxed);
-    header(first).earlier.store(0, Ordering::Relaxed);
     first.set_entry(granules, CacheId::new(cache - 1).entry());
     for index in 0..granules {
         // Release pairs with the Acquire in `size_class_cache_of`: the entry is not WATCHED any
@@ -216,7 +211,6 @@ impl Slab {
             word.store(bits, Ordering::Relaxed);
         }
         self.watched_of.store(0, Ordering::Relaxed);
-        self.earlier.store(0, Ordering::Relaxed);
         self.free.store(capacity as u32, Ordering::Relaxed);
         self.list.store(UNLISTED, Ordering::Relaxed);
         self.next.store(0, Ordering::Relaxed);
@@ -239,21 +233,10 @@ impl Slab {
         self.slot.store(slot.map_or(0, |slot| slot + 1), Ordering::Relaxed);
     }
 
-    /// True while the slab is watched.
+    /// True while the slab is watched: its objects are for samples.
     pub(crate) fn is_watched(&self) -> bool {
         // Relaxed: under the cache's lock, or by the thread that has the only object.
         self.watched_of.load(Ordering::Relaxed) != 0
-    }
-
-    /// True while the slab is watched for its objects from before profiling was turned on.
-    pub(crate) fn is_earlier(&self) -> bool {
-        // Relaxed: as above; or a hint.
-        self.earlier.load(Ordering::Relaxed) != 0
-    }
-
-    /// True while the slab's objects are for samples only.
-    pub(crate) fn is_for_samples(&self) -> bool {
-        self.is_watched() && !self.is_earlier()
     }
 
     /// True once, when the only object reads as zeros because it has never been used.

@@ -18,6 +18,7 @@ mod sites;
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use sheaves_sys::function::FnCell;
 use sheaves_sys::lock::Lock;
 use sheaves_sys::stack::{self, Frame};
 use sheaves_sys::{clock, options, probe};
@@ -42,6 +43,8 @@ static RATE: AtomicUsize = AtomicUsize::new(0);
 static TAG_RATE: AtomicUsize = AtomicUsize::new(0);
 /// Profiling was on at some time: there may be tagged entries and watched slabs.
 static IS_USED: AtomicBool = AtomicBool::new(false);
+/// Called, with true, when samples are to be drawn, and with false when they are no longer.
+static SWITCH: FnCell<fn(bool)> = FnCell::new();
 /// Number of records; of those of deferred objects.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 static DEFERRED: AtomicUsize = AtomicUsize::new(0);
@@ -184,6 +187,15 @@ pub(crate) fn end() {
     PROFILE.lock().set_rate(0);
 }
 
+/// Calls a function now, and whenever samples begin or end to be drawn: with true while they
+/// are. Under the profile's lock, the last of all.
+pub fn on_switch(function: fn(bool)) {
+    let profile = PROFILE.lock();
+    SWITCH.set(Some(function));
+    function(tag_rate() != 0);
+    drop(profile);
+}
+
 /// Sets the mean bytes from one tag to the next while the profile is off.
 pub(crate) fn set_trap_rate(rate: usize) {
     let mut profile = PROFILE.lock();
@@ -252,6 +264,9 @@ impl Profile {
         RATE.store(rate, Ordering::Relaxed);
         // Release pairs with the Acquire in `tag_rate`: tags are used from here on. [T1]
         TAG_RATE.store(tag_rate, Ordering::Release);
+        if let Some(switch) = SWITCH.get() {
+            switch(tag_rate != 0);
+        }
     }
 
     /// Adds a record, whose site is that of the request. Its weight is that of an object with

@@ -24,9 +24,8 @@ pub const ONE_IN_MAX: usize = options::GUARD_ONE_IN_MAX as usize;
 /// Blocks that are allocated or deferred.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// A place rests for this long after a free. It bounds what a loop costs whose every allocation is
-/// a sample, because its object has the tag, and what a program costs that allocates much: 256
-/// blocks in this time, then tags are dropped.
+/// A place rests for this long after a free. It bounds what a program costs that allocates much:
+/// 256 blocks in this time; further samples are none.
 const REST_MS: u64 = 640;
 /// The same where all samples are to be traps.
 const REST_MS_ALL: u64 = 10;
