@@ -36,7 +36,7 @@ pub use malloc::{alloc_layout, dealloc_layout, free_rcu, free_rcu_layout};
 #[doc(hidden)]
 pub use realloc::aligned_alloc_from;
 #[cfg(not(miri))]
-pub use realloc::{aligned_alloc, calloc, realloc, usable_size};
+pub use realloc::{aligned_alloc, calloc, realloc, usable_size, usable_size_of};
 pub use sandbox::before_sandbox;
 pub use sheaves_slab::internal::by_id::check_freed;
 pub use sheaves_slab::internal::{checking, leaks};

@@ -176,6 +176,20 @@ pub unsafe fn usable_size(block: *const u8) -> usize {
     usable_size_slow(address)
 }
 
+/// Bytes that a block for a request of `bytes` at a multiple of `align` has, as [`usable_size`] of
+/// one that is no guarded sample; 0 if no block can have as many.
+#[must_use]
+pub fn usable_size_of(bytes: usize, align: usize) -> usize {
+    if !start() || is_debug() {
+        return bytes;
+    }
+    match classes::of_request(bytes, align.max(QUANTUM_BYTES)) {
+        Some(class) => classes::usable_bytes(class),
+        None if bytes > isize::MAX as usize => 0,
+        None => bytes.next_multiple_of(sheaves_sys::map::page_bytes()),
+    }
+}
+
 #[cold]
 #[inline(never)]
 fn usable_size_slow(address: usize) -> usize {

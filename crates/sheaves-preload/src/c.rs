@@ -65,12 +65,22 @@ exports! { "C"
         heap::slow::check_size(block.cast(), size, power_of_two(align), false);
         free(block);
     };
+    /// `malloc_size` of macOS and tcmalloc: [`malloc_usable_size`].
+    malloc_size(block: *const c_void) -> usize = malloc_usable_size(block);
+    /// `nallocx` of jemalloc: the usable bytes of a block of this size, whose alignment is in the
+    /// flags. A guarded sample has no more bytes than were requested.
+    nallocx(size: usize, flags: c_int) -> usize = heap::usable_size_of(size, align_of_flags(flags));
+    /// `sdallocx` of jemalloc: [`free_aligned_sized`].
+    sdallocx(block: *mut c_void, size: usize, flags: c_int) =
+        free_aligned_sized(block, align_of_flags(flags), size);
     /// `cfree`, removed in glibc 2.26, for old programs.
     cfree(block: *mut c_void) = free(block);
     /// glibc's second name of [`malloc`].
     __libc_malloc(size: usize) -> *mut c_void = malloc(size);
     /// glibc's second name of [`free`].
     __libc_free(block: *mut c_void) = free(block);
+    /// glibc's second name of [`cfree`].
+    __libc_cfree(block: *mut c_void) = free(block);
     /// glibc's second name of [`calloc`].
     __libc_calloc(count: usize, size: usize) -> *mut c_void = calloc(count, size);
     /// glibc's second name of [`realloc`].
@@ -84,6 +94,11 @@ exports! { "C"
     /// glibc's second name of [`posix_memalign`].
     __posix_memalign(place: *mut *mut c_void, align: usize, size: usize) -> c_int =
         posix_memalign(place, align, size);
+}
+
+/// The alignment in jemalloc's flags, whose lowest six bits are its logarithm.
+fn align_of_flags(flags: c_int) -> usize {
+    1 << (flags & 63)
 }
 
 type Realloc = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;

@@ -141,6 +141,24 @@ static void figures(void) {
     CHECK(mallinfo2().keepcost == 0);
 }
 
+// Names of other allocators, with which programs ask for the bytes of a block.
+static void others(void) {
+    size_t malloc_size(const void *block), nallocx(size_t size, int flags);
+    void sdallocx(void *block, size_t size, int flags), __libc_cfree(void *block);
+
+    for (size_t size = 1; size < 3000000; size = size + size / 8 + 1) {
+        void *block = malloc(size);
+        CHECK(malloc_size(block) == malloc_usable_size(block));
+        CHECK(nallocx(size, 0) >= size && nallocx(size, 0) <= malloc_usable_size(block));
+        sdallocx(block, size, 0);
+        CHECK(!posix_memalign(&block, 256, size));
+        CHECK(nallocx(size, 8) >= size && nallocx(size, 8) <= malloc_usable_size(block));
+        sdallocx(block, size, 8);
+    }
+    CHECK(nallocx(huge, 0) == 0 && malloc_size(NULL) == 0);
+    __libc_cfree(malloc(10));
+}
+
 int main(int count, char **arguments) {
     if (count > 1 && !strcmp(arguments[1], "info")) {
         free(malloc(1000));
@@ -152,6 +170,7 @@ int main(int count, char **arguments) {
     overflow();
     alignments();
     errno_is_kept();
+    others();
     figures();
     return 0;
 }

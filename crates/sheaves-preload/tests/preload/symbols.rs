@@ -7,11 +7,13 @@ use std::process::Command;
 /// ISO C, POSIX and glibc.
 const C: &str = "malloc free calloc realloc reallocarray posix_memalign aligned_alloc memalign \
                  valloc pvalloc malloc_usable_size malloc_trim malloc_stats malloc_info mallopt \
-                 mallinfo mallinfo2 cfree free_sized free_aligned_sized";
+                 mallinfo mallinfo2 cfree free_sized free_aligned_sized malloc_size \
+                 nallocx sdallocx";
 
 /// glibc's second names.
-const LIBC: &str = "__libc_malloc __libc_free __libc_calloc __libc_realloc __libc_memalign \
-                    __libc_valloc __libc_pvalloc __libc_mallinfo __libc_mallopt __posix_memalign";
+const LIBC: &str = "__libc_malloc __libc_free __libc_cfree __libc_calloc __libc_realloc \
+                    __libc_memalign __libc_valloc __libc_pvalloc __libc_mallinfo __libc_mallopt \
+                    __posix_memalign";
 
 /// `operator new` and `operator delete` in all forms.
 const CXX: &str = "_Znwm _Znam _ZnwmRKSt9nothrow_t _ZnamRKSt9nothrow_t _ZnwmSt11align_val_t \
