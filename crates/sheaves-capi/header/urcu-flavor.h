@@ -8,24 +8,24 @@
 
 @not qsbr@ #define urcu_@name@_read_lock sheaves_urcu_read_lock
 @not qsbr@ #define urcu_@name@_read_unlock sheaves_urcu_read_unlock
-@not qsbr@ #define urcu_@name@_quiescent_state sheaves_urcu_nothing
-@not qsbr@ #define urcu_@name@_thread_offline sheaves_urcu_nothing
-@not qsbr@ #define urcu_@name@_thread_online sheaves_urcu_nothing
-@not qsbr@ #define urcu_@name@_register_thread sheaves_urcu_nothing
-@not qsbr@ #define urcu_@name@_unregister_thread sheaves_urcu_nothing
+@not qsbr@ #define urcu_@name@_quiescent_state sheaves_urcu_quiescent_state
+@not qsbr@ #define urcu_@name@_thread_offline sheaves_urcu_thread_offline
+@not qsbr@ #define urcu_@name@_thread_online sheaves_urcu_thread_online
+@not qsbr@ #define urcu_@name@_register_thread sheaves_urcu_register_thread
+@not qsbr@ #define urcu_@name@_unregister_thread sheaves_urcu_unregister_thread
 @not qsbr@ #define urcu_@name@_flavor sheaves_urcu_flavor
 @only qsbr@ #define urcu_@name@_read_lock sheaves_urcu_qsbr_read_lock_inline
 @only qsbr@ #define urcu_@name@_read_unlock sheaves_urcu_qsbr_read_unlock_inline
 @only qsbr@ #define urcu_@name@_quiescent_state sheaves_urcu_qsbr_quiescent_state
 @only qsbr@ #define urcu_@name@_thread_offline sheaves_urcu_qsbr_thread_offline
 @only qsbr@ #define urcu_@name@_thread_online sheaves_urcu_qsbr_thread_online
-@only qsbr@ #define urcu_@name@_register_thread sheaves_urcu_qsbr_thread_online
-@only qsbr@ #define urcu_@name@_unregister_thread sheaves_urcu_qsbr_thread_offline
+@only qsbr@ #define urcu_@name@_register_thread sheaves_urcu_qsbr_register_thread
+@only qsbr@ #define urcu_@name@_unregister_thread sheaves_urcu_qsbr_unregister_thread
 @only qsbr@ #define urcu_@name@_flavor sheaves_urcu_qsbr_flavor
 #define urcu_@name@_read_ongoing sheaves_urcu_read_ongoing
 #define urcu_@name@_synchronize_rcu sheaves_urcu_synchronize_rcu
-#define urcu_@name@_init sheaves_urcu_nothing
-#define urcu_@name@_exit sheaves_urcu_nothing
+#define urcu_@name@_init sheaves_urcu_init
+#define urcu_@name@_exit sheaves_urcu_exit
 #define urcu_@name@_start_poll_synchronize_rcu sheaves_urcu_start_poll_synchronize_rcu
 #define urcu_@name@_poll_state_synchronize_rcu sheaves_urcu_poll_state_synchronize_rcu
 #define urcu_@name@_call_rcu sheaves_urcu_call_rcu
@@ -47,65 +47,74 @@
 #define urcu_@name@_defer_rcu sheaves_urcu_defer_rcu
 #define urcu_@name@_defer_register_thread sheaves_urcu_defer_register_thread
 #define urcu_@name@_defer_unregister_thread sheaves_urcu_defer_unregister_thread
-#define urcu_@name@_defer_barrier sheaves_urcu_barrier
-#define urcu_@name@_defer_barrier_thread sheaves_urcu_barrier
-#define urcu_@name@_defer_exit sheaves_urcu_nothing
+#define urcu_@name@_defer_barrier sheaves_urcu_defer_barrier
+#define urcu_@name@_defer_barrier_thread sheaves_urcu_defer_barrier_thread
+#define urcu_@name@_defer_exit sheaves_urcu_defer_exit
 #define urcu_@name@_register_rculfhash_atfork sheaves_urcu_register_rculfhash_atfork
 #define urcu_@name@_unregister_rculfhash_atfork sheaves_urcu_unregister_rculfhash_atfork
-@only bp@ #define urcu_@name@_before_fork sheaves_urcu_nothing
-@only bp@ #define urcu_@name@_after_fork_parent sheaves_urcu_nothing
-@only bp@ #define urcu_@name@_after_fork_child sheaves_urcu_nothing
+@only bp@ #define urcu_@name@_before_fork sheaves_urcu_before_fork
+@only bp@ #define urcu_@name@_after_fork_parent sheaves_urcu_after_fork_parent
+@only bp@ #define urcu_@name@_after_fork_child sheaves_urcu_after_fork_child
 #define _urcu_@name@_read_lock urcu_@name@_read_lock
 #define _urcu_@name@_read_unlock urcu_@name@_read_unlock
 #define _urcu_@name@_read_ongoing urcu_@name@_read_ongoing
 #define _urcu_@name@_quiescent_state urcu_@name@_quiescent_state
 #define _urcu_@name@_thread_offline urcu_@name@_thread_offline
 #define _urcu_@name@_thread_online urcu_@name@_thread_online
-@only bp@ #define urcu_@name@_dereference rcu_dereference
-@only bp@ #define urcu_@name@_dereference_sym rcu_dereference_sym
-@only bp@ #define urcu_@name@_set_pointer rcu_set_pointer
-@only bp@ #define urcu_@name@_set_pointer_sym rcu_set_pointer_sym
-@only bp@ #define urcu_@name@_xchg_pointer rcu_xchg_pointer
-@only bp@ #define urcu_@name@_xchg_pointer_sym rcu_xchg_pointer_sym
-@only bp@ #define urcu_@name@_cmpxchg_pointer rcu_cmpxchg_pointer
-@only bp@ #define urcu_@name@_cmpxchg_pointer_sym rcu_cmpxchg_pointer_sym
+#define urcu_@name@_dereference rcu_dereference
+#define urcu_@name@_dereference_sym rcu_dereference_sym
+#define urcu_@name@_set_pointer rcu_set_pointer
+#define urcu_@name@_set_pointer_sym rcu_set_pointer_sym
+#define urcu_@name@_xchg_pointer rcu_xchg_pointer
+#define urcu_@name@_xchg_pointer_sym rcu_xchg_pointer_sym
+#define urcu_@name@_cmpxchg_pointer rcu_cmpxchg_pointer
+#define urcu_@name@_cmpxchg_pointer_sym rcu_cmpxchg_pointer_sym
 
 /* Names that end in the flavour, for old programs. */
 #ifndef URCU_NO_COMPAT_IDENTIFIERS
-#define rcu_read_lock_@name@ urcu_@name@_read_lock
-#define rcu_read_unlock_@name@ urcu_@name@_read_unlock
-#define rcu_quiescent_state_@name@ urcu_@name@_quiescent_state
-#define rcu_thread_offline_@name@ urcu_@name@_thread_offline
-#define rcu_thread_online_@name@ urcu_@name@_thread_online
-#define rcu_register_thread_@name@ urcu_@name@_register_thread
-#define rcu_unregister_thread_@name@ urcu_@name@_unregister_thread
-#define rcu_flavor_@name@ urcu_@name@_flavor
-#define rcu_read_ongoing_@name@ urcu_@name@_read_ongoing
-#define synchronize_rcu_@name@ urcu_@name@_synchronize_rcu
-#define rcu_init_@name@ urcu_@name@_init
-#define rcu_exit_@name@ urcu_@name@_exit
-#define call_rcu_@name@ urcu_@name@_call_rcu
-#define create_call_rcu_data_@name@ urcu_@name@_create_call_rcu_data
-#define call_rcu_data_free_@name@ urcu_@name@_call_rcu_data_free
-#define get_default_call_rcu_data_@name@ urcu_@name@_get_default_call_rcu_data
-#define get_cpu_call_rcu_data_@name@ urcu_@name@_get_cpu_call_rcu_data
-#define get_thread_call_rcu_data_@name@ urcu_@name@_get_thread_call_rcu_data
-#define get_call_rcu_data_@name@ urcu_@name@_get_call_rcu_data
-#define get_call_rcu_thread_@name@ urcu_@name@_get_call_rcu_thread
-#define set_thread_call_rcu_data_@name@ urcu_@name@_set_thread_call_rcu_data
-#define set_cpu_call_rcu_data_@name@ urcu_@name@_set_cpu_call_rcu_data
-#define create_all_cpu_call_rcu_data_@name@ urcu_@name@_create_all_cpu_call_rcu_data
-#define free_all_cpu_call_rcu_data_@name@ urcu_@name@_free_all_cpu_call_rcu_data
-#define call_rcu_before_fork_@name@ urcu_@name@_call_rcu_before_fork
-#define call_rcu_after_fork_parent_@name@ urcu_@name@_call_rcu_after_fork_parent
-#define call_rcu_after_fork_child_@name@ urcu_@name@_call_rcu_after_fork_child
-#define rcu_barrier_@name@ urcu_@name@_barrier
-#define defer_rcu_@name@ urcu_@name@_defer_rcu
-#define rcu_defer_register_thread_@name@ urcu_@name@_defer_register_thread
-#define rcu_defer_unregister_thread_@name@ urcu_@name@_defer_unregister_thread
-#define rcu_defer_barrier_@name@ urcu_@name@_defer_barrier
-#define rcu_defer_barrier_thread_@name@ urcu_@name@_defer_barrier_thread
-#define rcu_defer_exit_@name@ urcu_@name@_defer_exit
+#define rcu_read_lock_@suffix@ urcu_@name@_read_lock
+#define rcu_read_unlock_@suffix@ urcu_@name@_read_unlock
+#define rcu_quiescent_state_@suffix@ urcu_@name@_quiescent_state
+#define rcu_thread_offline_@suffix@ urcu_@name@_thread_offline
+#define rcu_thread_online_@suffix@ urcu_@name@_thread_online
+#define rcu_register_thread_@suffix@ urcu_@name@_register_thread
+#define rcu_unregister_thread_@suffix@ urcu_@name@_unregister_thread
+#define rcu_flavor_@suffix@ urcu_@name@_flavor
+#define rcu_read_ongoing_@suffix@ urcu_@name@_read_ongoing
+#define synchronize_rcu_@suffix@ urcu_@name@_synchronize_rcu
+#define rcu_init_@suffix@ urcu_@name@_init
+#define rcu_exit_@suffix@ urcu_@name@_exit
+#define call_rcu_@suffix@ urcu_@name@_call_rcu
+#define create_call_rcu_data_@suffix@ urcu_@name@_create_call_rcu_data
+#define call_rcu_data_free_@suffix@ urcu_@name@_call_rcu_data_free
+#define get_default_call_rcu_data_@suffix@ urcu_@name@_get_default_call_rcu_data
+#define get_cpu_call_rcu_data_@suffix@ urcu_@name@_get_cpu_call_rcu_data
+#define get_thread_call_rcu_data_@suffix@ urcu_@name@_get_thread_call_rcu_data
+#define get_call_rcu_data_@suffix@ urcu_@name@_get_call_rcu_data
+#define get_call_rcu_thread_@suffix@ urcu_@name@_get_call_rcu_thread
+#define set_thread_call_rcu_data_@suffix@ urcu_@name@_set_thread_call_rcu_data
+#define set_cpu_call_rcu_data_@suffix@ urcu_@name@_set_cpu_call_rcu_data
+#define create_all_cpu_call_rcu_data_@suffix@ urcu_@name@_create_all_cpu_call_rcu_data
+#define free_all_cpu_call_rcu_data_@suffix@ urcu_@name@_free_all_cpu_call_rcu_data
+#define call_rcu_before_fork_@suffix@ urcu_@name@_call_rcu_before_fork
+#define call_rcu_after_fork_parent_@suffix@ urcu_@name@_call_rcu_after_fork_parent
+#define call_rcu_after_fork_child_@suffix@ urcu_@name@_call_rcu_after_fork_child
+#define rcu_barrier_@suffix@ urcu_@name@_barrier
+#define defer_rcu_@suffix@ urcu_@name@_defer_rcu
+#define rcu_defer_register_thread_@suffix@ urcu_@name@_defer_register_thread
+#define rcu_defer_unregister_thread_@suffix@ urcu_@name@_defer_unregister_thread
+#define rcu_defer_barrier_@suffix@ urcu_@name@_defer_barrier
+#define rcu_defer_barrier_thread_@suffix@ urcu_@name@_defer_barrier_thread
+#define rcu_defer_exit_@suffix@ urcu_@name@_defer_exit
+#define urcu_register_rculfhash_atfork_@suffix@ urcu_@name@_register_rculfhash_atfork
+#define urcu_unregister_rculfhash_atfork_@suffix@ urcu_@name@_unregister_rculfhash_atfork
+#define rcu_dereference_@suffix@ urcu_@name@_dereference
+#define rcu_set_pointer_@suffix@ urcu_@name@_set_pointer
+#define rcu_xchg_pointer_@suffix@ urcu_@name@_xchg_pointer
+#define rcu_cmpxchg_pointer_@suffix@ urcu_@name@_cmpxchg_pointer
+#define _rcu_read_lock_@suffix@ urcu_@name@_read_lock
+#define _rcu_read_unlock_@suffix@ urcu_@name@_read_unlock
+#define _rcu_read_ongoing_@suffix@ urcu_@name@_read_ongoing
 @only bp@ #define rcu_bp_before_fork urcu_@name@_before_fork
 @only bp@ #define rcu_bp_after_fork_parent urcu_@name@_after_fork_parent
 @only bp@ #define rcu_bp_after_fork_child urcu_@name@_after_fork_child

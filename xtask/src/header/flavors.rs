@@ -1,8 +1,8 @@
 //! The headers of liburcu's flavours. They differ only by names, so one template serves for all.
 //!
 //! In `crates/sheaves-capi/header/urcu-flavor.h`, `@name@`, `@NAME@` and `@what@` stand for the
-//! name and the description of the flavour. A line that begins with `@only qsbr@` is for that
-//! flavour, one with `@not qsbr@` for the others.
+//! name and the description of the flavour, and `@suffix@` for the end of old names. A line that
+//! begins with `@only qsbr@` is for that flavour, one with `@not qsbr@` for the others.
 
 use std::path::Path;
 
@@ -33,7 +33,10 @@ pub(super) fn make(root: &Path) -> anyhow::Result<Vec<(String, String)>> {
 fn flavor(template: &str, name: &str, what: &str) -> String {
     let lines = template.lines().filter_map(|line| line_for(line, name));
     let text: String = lines.map(|line| format!("{line}\n")).collect();
+    // As liburcu abbreviates it.
+    let suffix = if name == "signal" { "sig" } else { name };
     let text = text.replace("@name@", name).replace("@NAME@", &name.to_uppercase());
+    let text = text.replace("@suffix@", suffix);
     text.replace("@what@", what)
 }
 

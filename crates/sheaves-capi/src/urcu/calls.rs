@@ -5,7 +5,7 @@
 
 use core::ffi::{c_int, c_ulong, c_void};
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use sheaves_heap::entry::jump_with_frame;
 use sheaves_heap::guard;
@@ -43,8 +43,11 @@ static DEFAULT: CallRcuData = CallRcuData { _flags: 0, _cpu: -1 };
 /// The data of each CPU.
 static OF_CPUS: [AtomicPtr<CallRcuData>; topology::CPUS_MAX] =
     [const { AtomicPtr::new(null_mut()) }; topology::CPUS_MAX];
-/// The functions that liburcu's hash tables register to be called around a fork.
+/// The functions that liburcu's hash tables register to be called around a fork: one constant for
+/// all tables of a process.
 static ATFORK: AtomicPtr<Atfork> = AtomicPtr::new(null_mut());
+/// How many tables have registered it and not unregistered it.
+static ATFORK_USERS: AtomicUsize = AtomicUsize::new(0);
 
 /// `call_rcu`. The head need not be initialised, so a head that is queued twice is not detected.
 ///
@@ -193,22 +196,31 @@ pub unsafe extern "C" fn sheaves_urcu_free_all_cpu_call_rcu_data() {
 /// `atfork` is valid until it is unregistered.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sheaves_urcu_register_rculfhash_atfork(atfork: *mut Atfork) {
+    // Relaxed: the count publishes it.
+    ATFORK.store(atfork, Ordering::Relaxed);
     // Release pairs with the Acquire in `around_fork`.
-    ATFORK.store(atfork, Ordering::Release);
+    ATFORK_USERS.fetch_add(1, Ordering::Release);
 }
 
 /// `urcu_unregister_rculfhash_atfork`.
 ///
 /// # Safety
-/// It was registered, by the last table that needed it.
+/// It was registered.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sheaves_urcu_unregister_rculfhash_atfork(_: *mut Atfork) {
-    // One constant is registered for all tables of a process, and others may still need it.
+    // Relaxed, both: the functions stay valid, and are not called once the count is 0.
+    let decrement = |users: usize| users.checked_sub(1);
+    let _none_registered =
+        ATFORK_USERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, decrement);
 }
 
 fn around_fork(handler: fn(&Atfork) -> Option<unsafe extern "C" fn(*mut c_void)>) {
     // Acquire pairs with the Release in `sheaves_urcu_register_rculfhash_atfork`.
-    let atfork = ATFORK.load(Ordering::Acquire);
+    if ATFORK_USERS.load(Ordering::Acquire) == 0 {
+        return;
+    }
+    // Relaxed: the count published it.
+    let atfork = ATFORK.load(Ordering::Relaxed);
     // SAFETY: null, or valid by the contract of the registration.
     if let Some(atfork) = unsafe { atfork.as_ref() }
         && let Some(function) = handler(atfork)

@@ -53,4 +53,8 @@ exports! {
     sheaves_urcu_defer_register_thread() -> c_int = 0;
     /// `rcu_defer_unregister_thread`: waits for everything deferred, as in liburcu.
     sheaves_urcu_defer_unregister_thread() = sheaves_urcu_barrier();
+    /// `rcu_defer_barrier`: waits for everything deferred.
+    sheaves_urcu_defer_barrier() = sheaves_urcu_barrier();
+    /// `rcu_defer_barrier_thread`: the same.
+    sheaves_urcu_defer_barrier_thread() = sheaves_urcu_barrier();
 }

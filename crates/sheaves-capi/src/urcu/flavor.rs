@@ -6,7 +6,7 @@ use sheaves_rcu::defer::Head;
 
 use super::calls::{self, Atfork, CallFunction};
 use super::defer;
-use super::qsbr::{self, GpPollState, sheaves_urcu_nothing};
+use super::qsbr::{self, GpPollState};
 use crate::rcu::{sheaves_rcu_read_lock, sheaves_rcu_read_unlock};
 
 type Plain = extern "C" fn();
@@ -34,7 +34,8 @@ pub struct Flavor {
     update_poll_state_synchronize_rcu: extern "C" fn(GpPollState) -> bool,
 }
 
-const fn flavor(readers: [Plain; 2], quiet: Plain, offline: Plain, online: Plain) -> Flavor {
+const fn flavor(readers: [Plain; 2], quiet: Plain, states: [Plain; 4]) -> Flavor {
+    let [online, offline, register, unregister] = states;
     Flavor {
         read_lock: readers[0],
         read_unlock: readers[1],
@@ -45,8 +46,8 @@ const fn flavor(readers: [Plain; 2], quiet: Plain, offline: Plain, online: Plain
         update_defer_rcu: defer::sheaves_urcu_defer_rcu,
         thread_offline: offline,
         thread_online: online,
-        register_thread: online,
-        unregister_thread: offline,
+        register_thread: register,
+        unregister_thread: unregister,
         barrier: calls::sheaves_urcu_barrier,
         register_rculfhash_atfork: calls::sheaves_urcu_register_rculfhash_atfork,
         unregister_rculfhash_atfork: calls::sheaves_urcu_unregister_rculfhash_atfork,
@@ -59,9 +60,13 @@ const fn flavor(readers: [Plain; 2], quiet: Plain, offline: Plain, online: Plain
 #[unsafe(no_mangle)]
 pub static sheaves_urcu_flavor: Flavor = flavor(
     [sheaves_rcu_read_lock, sheaves_rcu_read_unlock],
-    sheaves_urcu_nothing,
-    sheaves_urcu_nothing,
-    sheaves_urcu_nothing,
+    qsbr::sheaves_urcu_quiescent_state,
+    [
+        qsbr::sheaves_urcu_thread_online,
+        qsbr::sheaves_urcu_thread_offline,
+        qsbr::sheaves_urcu_register_thread,
+        qsbr::sheaves_urcu_unregister_thread,
+    ],
 );
 
 /// The qsbr flavour.
@@ -69,6 +74,10 @@ pub static sheaves_urcu_flavor: Flavor = flavor(
 pub static sheaves_urcu_qsbr_flavor: Flavor = flavor(
     [qsbr::sheaves_urcu_qsbr_read_lock, qsbr::sheaves_urcu_qsbr_read_unlock],
     qsbr::sheaves_urcu_qsbr_quiescent_state,
-    qsbr::sheaves_urcu_qsbr_thread_offline,
-    qsbr::sheaves_urcu_qsbr_thread_online,
+    [
+        qsbr::sheaves_urcu_qsbr_thread_online,
+        qsbr::sheaves_urcu_qsbr_thread_offline,
+        qsbr::sheaves_urcu_qsbr_register_thread,
+        qsbr::sheaves_urcu_qsbr_unregister_thread,
+    ],
 );

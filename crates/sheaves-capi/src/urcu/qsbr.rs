@@ -88,6 +88,26 @@ exports! {
     /// `poll_state_synchronize_rcu`.
     sheaves_urcu_poll_state_synchronize_rcu(state: GpPollState) -> bool =
         Cookie::from_bits(state.grace_period_id).poll();
-    /// For functions that have nothing to do in this library: registering, initialising.
-    sheaves_urcu_nothing() = ();
+    /// `rcu_register_thread` of the qsbr flavour.
+    sheaves_urcu_qsbr_register_thread() = sheaves_urcu_qsbr_thread_online();
+    /// `rcu_unregister_thread` of the qsbr flavour.
+    sheaves_urcu_qsbr_unregister_thread() = sheaves_urcu_qsbr_thread_offline();
+}
+
+/// Functions that have nothing to do in this library. Each public name stands for one of its own:
+/// a program may define it itself.
+macro_rules! nothing {
+    ($($name:ident)*) => {
+        exports! { $(
+            /// Does nothing.
+            $name() = ();
+        )* }
+    };
+}
+
+nothing! {
+    sheaves_urcu_register_thread sheaves_urcu_unregister_thread
+    sheaves_urcu_thread_online sheaves_urcu_thread_offline sheaves_urcu_quiescent_state
+    sheaves_urcu_init sheaves_urcu_exit sheaves_urcu_defer_exit
+    sheaves_urcu_before_fork sheaves_urcu_after_fork_parent sheaves_urcu_after_fork_child
 }

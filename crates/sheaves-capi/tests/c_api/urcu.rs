@@ -112,6 +112,13 @@ fn flavors_share_a_program() {
     }
 }
 
+/// On the shared object. From an archive, a linker takes both definitions, as from liburcu's.
+#[test]
+fn programs_define_names_themselves() {
+    let program = compile("gcc", "tests/urcu/own_names.c", &[&include()], Link::Shared);
+    run_ok(&program, &[], &[], LIMIT);
+}
+
 #[test]
 fn headers_alone_compile_in_every_standard() {
     let headers = ["urcu.h", "urcu-bp.h", "urcu-qsbr.h", "urcu/urcu-memb.h", "urcu/urcu-mb.h"];

@@ -59,12 +59,24 @@ struct urcu_atfork {
 
 /* Readers. */
 extern int sheaves_urcu_read_ongoing(void);
-extern void sheaves_urcu_nothing(void);
+extern void sheaves_urcu_register_thread(void);
+extern void sheaves_urcu_unregister_thread(void);
+extern void sheaves_urcu_thread_online(void);
+extern void sheaves_urcu_thread_offline(void);
+extern void sheaves_urcu_quiescent_state(void);
+extern void sheaves_urcu_init(void);
+extern void sheaves_urcu_exit(void);
+extern void sheaves_urcu_before_fork(void);
+extern void sheaves_urcu_after_fork_parent(void);
+extern void sheaves_urcu_after_fork_child(void);
+extern void sheaves_urcu_defer_exit(void);
 extern void sheaves_urcu_qsbr_read_lock(void);
 extern void sheaves_urcu_qsbr_read_unlock(void);
 extern void sheaves_urcu_qsbr_quiescent_state(void);
 extern void sheaves_urcu_qsbr_thread_offline(void);
 extern void sheaves_urcu_qsbr_thread_online(void);
+extern void sheaves_urcu_qsbr_register_thread(void);
+extern void sheaves_urcu_qsbr_unregister_thread(void);
 
 static inline void sheaves_urcu_read_lock(void)
 {
@@ -132,6 +144,8 @@ extern void sheaves_urcu_barrier(void);
 extern void sheaves_urcu_defer_rcu(void (*fct)(void *p), void *p);
 extern int sheaves_urcu_defer_register_thread(void);
 extern void sheaves_urcu_defer_unregister_thread(void);
+extern void sheaves_urcu_defer_barrier(void);
+extern void sheaves_urcu_defer_barrier_thread(void);
 
 extern void sheaves_urcu_register_rculfhash_atfork(struct urcu_atfork *atfork);
 extern void sheaves_urcu_unregister_rculfhash_atfork(struct urcu_atfork *atfork);

@@ -8,16 +8,16 @@
 
 #define urcu_mb_read_lock sheaves_urcu_read_lock
 #define urcu_mb_read_unlock sheaves_urcu_read_unlock
-#define urcu_mb_quiescent_state sheaves_urcu_nothing
-#define urcu_mb_thread_offline sheaves_urcu_nothing
-#define urcu_mb_thread_online sheaves_urcu_nothing
-#define urcu_mb_register_thread sheaves_urcu_nothing
-#define urcu_mb_unregister_thread sheaves_urcu_nothing
+#define urcu_mb_quiescent_state sheaves_urcu_quiescent_state
+#define urcu_mb_thread_offline sheaves_urcu_thread_offline
+#define urcu_mb_thread_online sheaves_urcu_thread_online
+#define urcu_mb_register_thread sheaves_urcu_register_thread
+#define urcu_mb_unregister_thread sheaves_urcu_unregister_thread
 #define urcu_mb_flavor sheaves_urcu_flavor
 #define urcu_mb_read_ongoing sheaves_urcu_read_ongoing
 #define urcu_mb_synchronize_rcu sheaves_urcu_synchronize_rcu
-#define urcu_mb_init sheaves_urcu_nothing
-#define urcu_mb_exit sheaves_urcu_nothing
+#define urcu_mb_init sheaves_urcu_init
+#define urcu_mb_exit sheaves_urcu_exit
 #define urcu_mb_start_poll_synchronize_rcu sheaves_urcu_start_poll_synchronize_rcu
 #define urcu_mb_poll_state_synchronize_rcu sheaves_urcu_poll_state_synchronize_rcu
 #define urcu_mb_call_rcu sheaves_urcu_call_rcu
@@ -39,9 +39,9 @@
 #define urcu_mb_defer_rcu sheaves_urcu_defer_rcu
 #define urcu_mb_defer_register_thread sheaves_urcu_defer_register_thread
 #define urcu_mb_defer_unregister_thread sheaves_urcu_defer_unregister_thread
-#define urcu_mb_defer_barrier sheaves_urcu_barrier
-#define urcu_mb_defer_barrier_thread sheaves_urcu_barrier
-#define urcu_mb_defer_exit sheaves_urcu_nothing
+#define urcu_mb_defer_barrier sheaves_urcu_defer_barrier
+#define urcu_mb_defer_barrier_thread sheaves_urcu_defer_barrier_thread
+#define urcu_mb_defer_exit sheaves_urcu_defer_exit
 #define urcu_mb_register_rculfhash_atfork sheaves_urcu_register_rculfhash_atfork
 #define urcu_mb_unregister_rculfhash_atfork sheaves_urcu_unregister_rculfhash_atfork
 #define _urcu_mb_read_lock urcu_mb_read_lock
@@ -50,6 +50,14 @@
 #define _urcu_mb_quiescent_state urcu_mb_quiescent_state
 #define _urcu_mb_thread_offline urcu_mb_thread_offline
 #define _urcu_mb_thread_online urcu_mb_thread_online
+#define urcu_mb_dereference rcu_dereference
+#define urcu_mb_dereference_sym rcu_dereference_sym
+#define urcu_mb_set_pointer rcu_set_pointer
+#define urcu_mb_set_pointer_sym rcu_set_pointer_sym
+#define urcu_mb_xchg_pointer rcu_xchg_pointer
+#define urcu_mb_xchg_pointer_sym rcu_xchg_pointer_sym
+#define urcu_mb_cmpxchg_pointer rcu_cmpxchg_pointer
+#define urcu_mb_cmpxchg_pointer_sym rcu_cmpxchg_pointer_sym
 
 /* Names that end in the flavour, for old programs. */
 #ifndef URCU_NO_COMPAT_IDENTIFIERS
@@ -87,6 +95,15 @@
 #define rcu_defer_barrier_mb urcu_mb_defer_barrier
 #define rcu_defer_barrier_thread_mb urcu_mb_defer_barrier_thread
 #define rcu_defer_exit_mb urcu_mb_defer_exit
+#define urcu_register_rculfhash_atfork_mb urcu_mb_register_rculfhash_atfork
+#define urcu_unregister_rculfhash_atfork_mb urcu_mb_unregister_rculfhash_atfork
+#define rcu_dereference_mb urcu_mb_dereference
+#define rcu_set_pointer_mb urcu_mb_set_pointer
+#define rcu_xchg_pointer_mb urcu_mb_xchg_pointer
+#define rcu_cmpxchg_pointer_mb urcu_mb_cmpxchg_pointer
+#define _rcu_read_lock_mb urcu_mb_read_lock
+#define _rcu_read_unlock_mb urcu_mb_read_unlock
+#define _rcu_read_ongoing_mb urcu_mb_read_ongoing
 #endif
 
 #endif /* SHEAVES_URCU_MB_H */

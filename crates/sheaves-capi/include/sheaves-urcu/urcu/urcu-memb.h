@@ -8,16 +8,16 @@
 
 #define urcu_memb_read_lock sheaves_urcu_read_lock
 #define urcu_memb_read_unlock sheaves_urcu_read_unlock
-#define urcu_memb_quiescent_state sheaves_urcu_nothing
-#define urcu_memb_thread_offline sheaves_urcu_nothing
-#define urcu_memb_thread_online sheaves_urcu_nothing
-#define urcu_memb_register_thread sheaves_urcu_nothing
-#define urcu_memb_unregister_thread sheaves_urcu_nothing
+#define urcu_memb_quiescent_state sheaves_urcu_quiescent_state
+#define urcu_memb_thread_offline sheaves_urcu_thread_offline
+#define urcu_memb_thread_online sheaves_urcu_thread_online
+#define urcu_memb_register_thread sheaves_urcu_register_thread
+#define urcu_memb_unregister_thread sheaves_urcu_unregister_thread
 #define urcu_memb_flavor sheaves_urcu_flavor
 #define urcu_memb_read_ongoing sheaves_urcu_read_ongoing
 #define urcu_memb_synchronize_rcu sheaves_urcu_synchronize_rcu
-#define urcu_memb_init sheaves_urcu_nothing
-#define urcu_memb_exit sheaves_urcu_nothing
+#define urcu_memb_init sheaves_urcu_init
+#define urcu_memb_exit sheaves_urcu_exit
 #define urcu_memb_start_poll_synchronize_rcu sheaves_urcu_start_poll_synchronize_rcu
 #define urcu_memb_poll_state_synchronize_rcu sheaves_urcu_poll_state_synchronize_rcu
 #define urcu_memb_call_rcu sheaves_urcu_call_rcu
@@ -39,9 +39,9 @@
 #define urcu_memb_defer_rcu sheaves_urcu_defer_rcu
 #define urcu_memb_defer_register_thread sheaves_urcu_defer_register_thread
 #define urcu_memb_defer_unregister_thread sheaves_urcu_defer_unregister_thread
-#define urcu_memb_defer_barrier sheaves_urcu_barrier
-#define urcu_memb_defer_barrier_thread sheaves_urcu_barrier
-#define urcu_memb_defer_exit sheaves_urcu_nothing
+#define urcu_memb_defer_barrier sheaves_urcu_defer_barrier
+#define urcu_memb_defer_barrier_thread sheaves_urcu_defer_barrier_thread
+#define urcu_memb_defer_exit sheaves_urcu_defer_exit
 #define urcu_memb_register_rculfhash_atfork sheaves_urcu_register_rculfhash_atfork
 #define urcu_memb_unregister_rculfhash_atfork sheaves_urcu_unregister_rculfhash_atfork
 #define _urcu_memb_read_lock urcu_memb_read_lock
@@ -50,6 +50,14 @@
 #define _urcu_memb_quiescent_state urcu_memb_quiescent_state
 #define _urcu_memb_thread_offline urcu_memb_thread_offline
 #define _urcu_memb_thread_online urcu_memb_thread_online
+#define urcu_memb_dereference rcu_dereference
+#define urcu_memb_dereference_sym rcu_dereference_sym
+#define urcu_memb_set_pointer rcu_set_pointer
+#define urcu_memb_set_pointer_sym rcu_set_pointer_sym
+#define urcu_memb_xchg_pointer rcu_xchg_pointer
+#define urcu_memb_xchg_pointer_sym rcu_xchg_pointer_sym
+#define urcu_memb_cmpxchg_pointer rcu_cmpxchg_pointer
+#define urcu_memb_cmpxchg_pointer_sym rcu_cmpxchg_pointer_sym
 
 /* Names that end in the flavour, for old programs. */
 #ifndef URCU_NO_COMPAT_IDENTIFIERS
@@ -87,6 +95,15 @@
 #define rcu_defer_barrier_memb urcu_memb_defer_barrier
 #define rcu_defer_barrier_thread_memb urcu_memb_defer_barrier_thread
 #define rcu_defer_exit_memb urcu_memb_defer_exit
+#define urcu_register_rculfhash_atfork_memb urcu_memb_register_rculfhash_atfork
+#define urcu_unregister_rculfhash_atfork_memb urcu_memb_unregister_rculfhash_atfork
+#define rcu_dereference_memb urcu_memb_dereference
+#define rcu_set_pointer_memb urcu_memb_set_pointer
+#define rcu_xchg_pointer_memb urcu_memb_xchg_pointer
+#define rcu_cmpxchg_pointer_memb urcu_memb_cmpxchg_pointer
+#define _rcu_read_lock_memb urcu_memb_read_lock
+#define _rcu_read_unlock_memb urcu_memb_read_unlock
+#define _rcu_read_ongoing_memb urcu_memb_read_ongoing
 #endif
 
 #endif /* SHEAVES_URCU_MEMB_H */

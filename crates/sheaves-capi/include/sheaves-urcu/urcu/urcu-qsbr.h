@@ -11,13 +11,13 @@
 #define urcu_qsbr_quiescent_state sheaves_urcu_qsbr_quiescent_state
 #define urcu_qsbr_thread_offline sheaves_urcu_qsbr_thread_offline
 #define urcu_qsbr_thread_online sheaves_urcu_qsbr_thread_online
-#define urcu_qsbr_register_thread sheaves_urcu_qsbr_thread_online
-#define urcu_qsbr_unregister_thread sheaves_urcu_qsbr_thread_offline
+#define urcu_qsbr_register_thread sheaves_urcu_qsbr_register_thread
+#define urcu_qsbr_unregister_thread sheaves_urcu_qsbr_unregister_thread
 #define urcu_qsbr_flavor sheaves_urcu_qsbr_flavor
 #define urcu_qsbr_read_ongoing sheaves_urcu_read_ongoing
 #define urcu_qsbr_synchronize_rcu sheaves_urcu_synchronize_rcu
-#define urcu_qsbr_init sheaves_urcu_nothing
-#define urcu_qsbr_exit sheaves_urcu_nothing
+#define urcu_qsbr_init sheaves_urcu_init
+#define urcu_qsbr_exit sheaves_urcu_exit
 #define urcu_qsbr_start_poll_synchronize_rcu sheaves_urcu_start_poll_synchronize_rcu
 #define urcu_qsbr_poll_state_synchronize_rcu sheaves_urcu_poll_state_synchronize_rcu
 #define urcu_qsbr_call_rcu sheaves_urcu_call_rcu
@@ -39,9 +39,9 @@
 #define urcu_qsbr_defer_rcu sheaves_urcu_defer_rcu
 #define urcu_qsbr_defer_register_thread sheaves_urcu_defer_register_thread
 #define urcu_qsbr_defer_unregister_thread sheaves_urcu_defer_unregister_thread
-#define urcu_qsbr_defer_barrier sheaves_urcu_barrier
-#define urcu_qsbr_defer_barrier_thread sheaves_urcu_barrier
-#define urcu_qsbr_defer_exit sheaves_urcu_nothing
+#define urcu_qsbr_defer_barrier sheaves_urcu_defer_barrier
+#define urcu_qsbr_defer_barrier_thread sheaves_urcu_defer_barrier_thread
+#define urcu_qsbr_defer_exit sheaves_urcu_defer_exit
 #define urcu_qsbr_register_rculfhash_atfork sheaves_urcu_register_rculfhash_atfork
 #define urcu_qsbr_unregister_rculfhash_atfork sheaves_urcu_unregister_rculfhash_atfork
 #define _urcu_qsbr_read_lock urcu_qsbr_read_lock
@@ -50,6 +50,14 @@
 #define _urcu_qsbr_quiescent_state urcu_qsbr_quiescent_state
 #define _urcu_qsbr_thread_offline urcu_qsbr_thread_offline
 #define _urcu_qsbr_thread_online urcu_qsbr_thread_online
+#define urcu_qsbr_dereference rcu_dereference
+#define urcu_qsbr_dereference_sym rcu_dereference_sym
+#define urcu_qsbr_set_pointer rcu_set_pointer
+#define urcu_qsbr_set_pointer_sym rcu_set_pointer_sym
+#define urcu_qsbr_xchg_pointer rcu_xchg_pointer
+#define urcu_qsbr_xchg_pointer_sym rcu_xchg_pointer_sym
+#define urcu_qsbr_cmpxchg_pointer rcu_cmpxchg_pointer
+#define urcu_qsbr_cmpxchg_pointer_sym rcu_cmpxchg_pointer_sym
 
 /* Names that end in the flavour, for old programs. */
 #ifndef URCU_NO_COMPAT_IDENTIFIERS
@@ -87,6 +95,15 @@
 #define rcu_defer_barrier_qsbr urcu_qsbr_defer_barrier
 #define rcu_defer_barrier_thread_qsbr urcu_qsbr_defer_barrier_thread
 #define rcu_defer_exit_qsbr urcu_qsbr_defer_exit
+#define urcu_register_rculfhash_atfork_qsbr urcu_qsbr_register_rculfhash_atfork
+#define urcu_unregister_rculfhash_atfork_qsbr urcu_qsbr_unregister_rculfhash_atfork
+#define rcu_dereference_qsbr urcu_qsbr_dereference
+#define rcu_set_pointer_qsbr urcu_qsbr_set_pointer
+#define rcu_xchg_pointer_qsbr urcu_qsbr_xchg_pointer
+#define rcu_cmpxchg_pointer_qsbr urcu_qsbr_cmpxchg_pointer
+#define _rcu_read_lock_qsbr urcu_qsbr_read_lock
+#define _rcu_read_unlock_qsbr urcu_qsbr_read_unlock
+#define _rcu_read_ongoing_qsbr urcu_qsbr_read_ongoing
 #endif
 
 #endif /* SHEAVES_URCU_QSBR_H */
