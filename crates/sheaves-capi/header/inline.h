@@ -4,7 +4,8 @@
 /* Initialises a counter to 0. */
 #define SHEAVES_COUNTER_INIT { { 0, 0 } }
 
-/* The thread's words. Part of the ABI, since inlined readers use it. */
+/* The thread's words. Part of the ABI, since inlined readers use it: its version is in the name of
+ * the variable, so that a program for another layout is not linked or loaded. */
 struct sheaves_thread {
     uint64_t reserved_0[5];
     uint64_t *reader;
@@ -23,13 +24,13 @@ struct sheaves_thread {
 extern "C" {
 #endif
 
-extern __thread struct sheaves_thread sheaves_thread __attribute__((tls_model("initial-exec")));
+extern __thread struct sheaves_thread sheaves_thread_v0 __attribute__((tls_model("initial-exec")));
 extern uint64_t *const sheaves_rcu_sequence;
 
 /* The fast path of sheaves_rcu_read_lock: no section is open, and the thread is registered. */
 static inline __attribute__((always_inline)) void sheaves_rcu_read_lock_inline(void)
 {
-    uint64_t *word = sheaves_thread.reader;
+    uint64_t *word = sheaves_thread_v0.reader;
 
     if (__builtin_expect(__atomic_load_n(word, __ATOMIC_RELAXED) == 0, 1)) {
         __atomic_store_n(word, __atomic_load_n(sheaves_rcu_sequence, __ATOMIC_RELAXED),
@@ -46,7 +47,7 @@ static inline __attribute__((always_inline)) void sheaves_rcu_read_lock_inline(v
  * The second word counts nested sections. */
 static inline __attribute__((always_inline)) void sheaves_rcu_read_unlock_inline(void)
 {
-    uint64_t *word = sheaves_thread.reader;
+    uint64_t *word = sheaves_thread_v0.reader;
 
     if (__builtin_expect(__atomic_load_n(word + 1, __ATOMIC_RELAXED) == 0
                          && (__atomic_load_n(word, __ATOMIC_RELAXED) & 1) != 0, 1))
@@ -131,6 +132,24 @@ static inline void *sheaves_tsan_realloc(void *block, size_t size)
     return sheaves_tsan_taken(block);
 }
 
+static inline void *sheaves_tsan_reallocarray(void *block, size_t count, size_t size)
+{
+    sheaves_tsan_given(block);
+    __tsan_ignore_thread_begin();
+    block = sheaves_reallocarray(block, count, size);
+    __tsan_ignore_thread_end();
+    return sheaves_tsan_taken(block);
+}
+
+static inline int sheaves_tsan_posix_memalign(void **place, size_t align, size_t size)
+{
+    int result = sheaves_posix_memalign(place, align, size);
+
+    if (result == 0)
+        sheaves_tsan_taken(*place);
+    return result;
+}
+
 static inline void *sheaves_tsan_alloc(struct sheaves_cache *cache)
 {
     __tsan_ignore_thread_begin();
@@ -188,7 +207,12 @@ static inline int sheaves_tsan_free_bulk(struct sheaves_cache *cache, void *cons
 #define sheaves_calloc(count, size) sheaves_tsan_calloc(count, size)
 #define sheaves_aligned_alloc(align, size) sheaves_tsan_taken(sheaves_aligned_alloc(align, size))
 #define sheaves_realloc(block, size) sheaves_tsan_realloc(block, size)
+#define sheaves_reallocarray(block, count, size) sheaves_tsan_reallocarray(block, count, size)
+#define sheaves_posix_memalign(place, align, size) sheaves_tsan_posix_memalign(place, align, size)
 #define sheaves_free(block) sheaves_free(sheaves_tsan_given(block))
+#define sheaves_free_sized(block, size) sheaves_free_sized(sheaves_tsan_given(block), size)
+#define sheaves_free_aligned_sized(block, align, size) \
+    sheaves_free_aligned_sized(sheaves_tsan_given(block), align, size)
 #define sheaves_cache_alloc(cache) sheaves_tsan_alloc(cache)
 #define sheaves_cache_free(cache, object) sheaves_cache_free(cache, sheaves_tsan_given(object))
 #define sheaves_cache_alloc_bulk(cache, objects, count) \

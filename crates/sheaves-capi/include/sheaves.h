@@ -231,9 +231,9 @@ extern "C" {
 // allocation: objects keep their contents from a free to the next allocation. It may allocate,
 // also from other caches, but must not use this cache. flags are SHEAVES_CACHE_* or 0.
 //
-// NULL and EINVAL for a wrong argument, ENOSPC when 860 caches exist (812 in a hardened process),
-// ENOMEM. May sleep on a lock briefly. After fork() a child may continue to use all caches; that
-// holds for every function below.
+// NULL and EINVAL for a wrong argument, also a constructor with SHEAVES_CACHE_ZERO; ENOSPC when
+// 860 caches exist (812 in a hardened process), ENOMEM. May sleep on a lock briefly. After fork()
+// a child may continue to use all caches; that holds for every function below.
 // What the caller promises:
 // name is NULL or a string; constructor may be called in any thread, and writes to the object
 // only.
@@ -316,14 +316,16 @@ int sheaves_cache_free_bulk(struct sheaves_cache *cache,
 // cache is NULL or was created.
 SHEAVES_API int sheaves_cache_shrink(struct sheaves_cache *cache);
 
-// Writes the current sizes and counts of the cache to statistics. 0; EINVAL for NULL. Takes the
-// cache's lock.
+// Writes the current sizes and counts of the cache to statistics, as much as the caller's
+// structure has room for: pass sizeof *statistics as bytes. What this library does not know is 0.
+// 0; EINVAL for NULL. Takes the cache's lock.
 //
 // What the caller promises:
-// Both are NULL or valid.
+// Both are NULL or valid, statistics for bytes bytes.
 SHEAVES_API
 int sheaves_cache_get_statistics(struct sheaves_cache *cache,
-                                 struct sheaves_cache_statistics *statistics);
+                                 struct sheaves_cache_statistics *statistics,
+                                 size_t bytes);
 
 // Adds amount, without an atomic instruction and without sharing a cache line. The first addition
 // takes 8 bytes in every slot; without memory for that the counter is one atomic number.
@@ -367,8 +369,8 @@ SHEAVES_API void sheaves_counter_destroy(struct sheaves_counter *counter);
 // sheaves_rcu_barrier waits for all earlier ones. After fork() the child inherits pending
 // callbacks, and runs them when it defers, reclaims or waits itself.
 //
-// 0; EINVAL for NULL. A head that is deferred already is reported in one line and not deferred
-// again.
+// 0; EINVAL for NULL and for a head that is not at a multiple of 8. A head that is deferred
+// already is reported in one line and not deferred again.
 //
 // What the caller promises:
 // head is valid, and zero or idle; until the callback only readers use its object.
@@ -397,7 +399,8 @@ SHEAVES_API
 void sheaves_free_rcu(void *block);
 
 // sheaves_free_rcu for a block that contains a head. The head is used when memory is out: nothing
-// leaks, and it blocks only for short locks. 0; EINVAL if the head is not inside the block.
+// leaks, and it blocks only for short locks. 0, also for a NULL block; EINVAL if the head is not
+// inside the block.
 //
 // What the caller promises:
 // As there; head is zero or idle.
@@ -439,6 +442,39 @@ SHEAVES_API SHEAVES_MUST_USE void *sheaves_realloc(void *block, size_t size);
 // Allocates at least size bytes at a multiple of align, a power of two; size need not be a
 // multiple of align. NULL and EINVAL for another alignment, ENOMEM when memory is out.
 SHEAVES_API SHEAVES_MUST_USE void *sheaves_aligned_alloc(size_t align, size_t size);
+
+// sheaves_realloc to count elements of size bytes. NULL and ENOMEM, and the block is unchanged,
+// also when the product overflows.
+//
+// What the caller promises:
+// As sheaves_realloc.
+SHEAVES_API SHEAVES_MUST_USE void *sheaves_reallocarray(void *block, size_t count, size_t size);
+
+// sheaves_aligned_alloc as posix_memalign(3): 0, and the block in *place; EINVAL for an alignment
+// that is not a power of two and a multiple of 8, ENOMEM when memory is out, and *place is
+// unchanged. errno is kept.
+//
+// What the caller promises:
+// place is NULL or valid.
+SHEAVES_API
+int sheaves_posix_memalign(void **place,
+                           size_t align,
+                           size_t size);
+
+// free_sized of C23: sheaves_free of a block that was allocated with this size. NULL is ignored.
+// In a hardened process another size aborts the process with one line.
+//
+// What the caller promises:
+// As sheaves_free; size is that of the allocation.
+SHEAVES_API
+void sheaves_free_sized(void *block,
+                        size_t size);
+
+// free_aligned_sized of C23: the same for a block of sheaves_aligned_alloc.
+//
+// What the caller promises:
+// As sheaves_free; align and size are those of the allocation.
+SHEAVES_API void sheaves_free_aligned_sized(void *block, size_t align, size_t size);
 
 // To be called before the program puts itself into a sandbox (seccomp). The library ends its
 // threads, and from then on calls only mmap, munmap, mremap, mprotect, madvise and futex, in this
@@ -656,8 +692,9 @@ SHEAVES_API
 int sheaves_print_statistics(int fd,
                              int format);
 
-// Writes sums over the whole process to statistics, up to the size of the caller's structure: pass
-// sizeof *statistics as bytes. 0; EINVAL for NULL. Takes each cache's lock briefly.
+// Writes sums over the whole process to statistics, as much as the caller's structure has room
+// for: pass sizeof *statistics as bytes. What this library does not know is 0. 0; EINVAL for NULL.
+// Takes each cache's lock briefly.
 //
 // What the caller promises:
 // statistics is NULL or valid for bytes bytes.
@@ -715,7 +752,8 @@ int sheaves_srcu_synchronize(struct sheaves_srcu *domain);
 /* Initialises a counter to 0. */
 #define SHEAVES_COUNTER_INIT { { 0, 0 } }
 
-/* The thread's words. Part of the ABI, since inlined readers use it. */
+/* The thread's words. Part of the ABI, since inlined readers use it: its version is in the name of
+ * the variable, so that a program for another layout is not linked or loaded. */
 struct sheaves_thread {
     uint64_t reserved_0[5];
     uint64_t *reader;
@@ -734,13 +772,13 @@ struct sheaves_thread {
 extern "C" {
 #endif
 
-extern __thread struct sheaves_thread sheaves_thread __attribute__((tls_model("initial-exec")));
+extern __thread struct sheaves_thread sheaves_thread_v0 __attribute__((tls_model("initial-exec")));
 extern uint64_t *const sheaves_rcu_sequence;
 
 /* The fast path of sheaves_rcu_read_lock: no section is open, and the thread is registered. */
 static inline __attribute__((always_inline)) void sheaves_rcu_read_lock_inline(void)
 {
-    uint64_t *word = sheaves_thread.reader;
+    uint64_t *word = sheaves_thread_v0.reader;
 
     if (__builtin_expect(__atomic_load_n(word, __ATOMIC_RELAXED) == 0, 1)) {
         __atomic_store_n(word, __atomic_load_n(sheaves_rcu_sequence, __ATOMIC_RELAXED),
@@ -757,7 +795,7 @@ static inline __attribute__((always_inline)) void sheaves_rcu_read_lock_inline(v
  * The second word counts nested sections. */
 static inline __attribute__((always_inline)) void sheaves_rcu_read_unlock_inline(void)
 {
-    uint64_t *word = sheaves_thread.reader;
+    uint64_t *word = sheaves_thread_v0.reader;
 
     if (__builtin_expect(__atomic_load_n(word + 1, __ATOMIC_RELAXED) == 0
                          && (__atomic_load_n(word, __ATOMIC_RELAXED) & 1) != 0, 1))
@@ -842,6 +880,24 @@ static inline void *sheaves_tsan_realloc(void *block, size_t size)
     return sheaves_tsan_taken(block);
 }
 
+static inline void *sheaves_tsan_reallocarray(void *block, size_t count, size_t size)
+{
+    sheaves_tsan_given(block);
+    __tsan_ignore_thread_begin();
+    block = sheaves_reallocarray(block, count, size);
+    __tsan_ignore_thread_end();
+    return sheaves_tsan_taken(block);
+}
+
+static inline int sheaves_tsan_posix_memalign(void **place, size_t align, size_t size)
+{
+    int result = sheaves_posix_memalign(place, align, size);
+
+    if (result == 0)
+        sheaves_tsan_taken(*place);
+    return result;
+}
+
 static inline void *sheaves_tsan_alloc(struct sheaves_cache *cache)
 {
     __tsan_ignore_thread_begin();
@@ -899,7 +955,12 @@ static inline int sheaves_tsan_free_bulk(struct sheaves_cache *cache, void *cons
 #define sheaves_calloc(count, size) sheaves_tsan_calloc(count, size)
 #define sheaves_aligned_alloc(align, size) sheaves_tsan_taken(sheaves_aligned_alloc(align, size))
 #define sheaves_realloc(block, size) sheaves_tsan_realloc(block, size)
+#define sheaves_reallocarray(block, count, size) sheaves_tsan_reallocarray(block, count, size)
+#define sheaves_posix_memalign(place, align, size) sheaves_tsan_posix_memalign(place, align, size)
 #define sheaves_free(block) sheaves_free(sheaves_tsan_given(block))
+#define sheaves_free_sized(block, size) sheaves_free_sized(sheaves_tsan_given(block), size)
+#define sheaves_free_aligned_sized(block, align, size) \
+    sheaves_free_aligned_sized(sheaves_tsan_given(block), align, size)
 #define sheaves_cache_alloc(cache) sheaves_tsan_alloc(cache)
 #define sheaves_cache_free(cache, object) sheaves_cache_free(cache, sheaves_tsan_given(object))
 #define sheaves_cache_alloc_bulk(cache, objects, count) \

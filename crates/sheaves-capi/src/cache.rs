@@ -8,7 +8,7 @@ use core::ptr::{NonNull, null_mut};
 use sheaves_slab::raw::{Cache, CacheError, Options};
 use sheaves_sys::errno::{EBUSY, EINVAL, ENOMEM, ENOSPC};
 
-use crate::{boxed, refuse};
+use crate::{boxed, refuse, write_as_much};
 
 /// Objects are zeroed when they are allocated.
 pub const SHEAVES_CACHE_ZERO: u32 = 1;
@@ -55,9 +55,9 @@ pub struct SheavesCacheStatistics {
 /// allocation: objects keep their contents from a free to the next allocation. It may allocate,
 /// also from other caches, but must not use this cache. flags are SHEAVES_CACHE_* or 0.
 ///
-/// NULL and EINVAL for a wrong argument, ENOSPC when 860 caches exist (812 in a hardened process),
-/// ENOMEM. May sleep on a lock briefly. After fork() a child may continue to use all caches; that
-/// holds for every function below.
+/// NULL and EINVAL for a wrong argument, also a constructor with SHEAVES_CACHE_ZERO; ENOSPC when
+/// 860 caches exist (812 in a hardened process), ENOMEM. May sleep on a lock briefly. After fork()
+/// a child may continue to use all caches; that holds for every function below.
 /// # Safety
 /// name is NULL or a string; constructor may be called in any thread, and writes to the object
 /// only.
@@ -75,7 +75,8 @@ pub unsafe extern "C" fn sheaves_cache_create(
     sheaves_control::start();
     let align = if align == 0 { 16 } else { align };
     let Ok(layout) = Layout::from_size_align(size, align) else { return refuse(EINVAL) };
-    if flags & !known != 0 {
+    // Zeros would take the place of what the constructor wrote.
+    if flags & !known != 0 || (flags & SHEAVES_CACHE_ZERO != 0 && constructor.is_some()) {
         return refuse(EINVAL);
     }
     let options = Options {
@@ -248,18 +249,22 @@ pub unsafe extern "C" fn sheaves_cache_shrink(cache: *mut SheavesCache) -> c_int
     if cache.shrink() { 0 } else { sheaves_sys::errno::EAGAIN }
 }
 
-/// Writes the current sizes and counts of the cache to statistics. 0; EINVAL for NULL. Takes the
-/// cache's lock.
+/// Writes the current sizes and counts of the cache to statistics, as much as the caller's
+/// structure has room for: pass sizeof *statistics as bytes. What this library does not know is 0.
+/// 0; EINVAL for NULL. Takes the cache's lock.
 ///
 /// # Safety
-/// Both are NULL or valid.
+/// Both are NULL or valid, statistics for bytes bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sheaves_cache_get_statistics(
     cache: *mut SheavesCache,
     statistics: *mut SheavesCacheStatistics,
+    bytes: usize,
 ) -> c_int {
     // SAFETY: null or valid by the contract.
-    let (Some(cache), false) = (unsafe { of(cache) }, statistics.is_null()) else { return EINVAL };
+    let (Some(cache), false) = (unsafe { of(cache) }, statistics.is_null() || bytes == 0) else {
+        return EINVAL;
+    };
     let is = cache.stats();
     let found = SheavesCacheStatistics {
         object_bytes: is.object_bytes,
@@ -269,7 +274,7 @@ pub unsafe extern "C" fn sheaves_cache_get_statistics(
         objects_deferred: is.objects_deferred,
         objects_free: is.objects_in_slots + is.objects_in_depot + is.objects_in_slabs,
     };
-    // SAFETY: valid for a write by the contract.
-    unsafe { statistics.write(found) };
+    // SAFETY: valid for that many bytes by the contract.
+    unsafe { write_as_much(statistics, bytes, &found) };
     0
 }

@@ -36,6 +36,11 @@ fn call_of(call: SheavesCall) -> Option<Call> {
     call.map(|is| unsafe { transmute::<unsafe extern "C" fn(*mut SheavesHead), Call>(is) })
 }
 
+/// True where a head may be.
+fn is_head(head: *mut SheavesHead) -> bool {
+    !head.is_null() && head.is_aligned()
+}
+
 /// Defers call(head) until after a grace period, like the kernel's call_rcu.
 ///
 /// As cheap as a free: no atomic instruction, no lock, no allocation, until the slot's sheaf of
@@ -47,8 +52,8 @@ fn call_of(call: SheavesCall) -> Option<Call> {
 /// sheaves_rcu_barrier waits for all earlier ones. After fork() the child inherits pending
 /// callbacks, and runs them when it defers, reclaims or waits itself.
 ///
-/// 0; EINVAL for NULL. A head that is deferred already is reported in one line and not deferred
-/// again.
+/// 0; EINVAL for NULL and for a head that is not at a multiple of 8. A head that is deferred
+/// already is reported in one line and not deferred again.
 ///
 /// # Safety
 /// head is valid, and zero or idle; until the callback only readers use its object.
@@ -67,7 +72,7 @@ unsafe extern "C" fn call_rcu_from(
     frame: usize,
 ) -> c_int {
     guard::note_deferral(head.addr(), Frame { stack, frame });
-    let (Some(call), false) = (call_of(call), head.is_null()) else { return EINVAL };
+    let (Some(call), true) = (call_of(call), is_head(head)) else { return EINVAL };
     // SAFETY: the same contract.
     unsafe { defer::call_rcu(head.cast(), call) };
     0
@@ -82,7 +87,7 @@ pub unsafe extern "C" fn sheaves_call_rcu_hurry(
     head: *mut SheavesHead,
     call: SheavesCall,
 ) -> c_int {
-    let (Some(call), false) = (call_of(call), head.is_null()) else { return EINVAL };
+    let (Some(call), true) = (call_of(call), is_head(head)) else { return EINVAL };
     // SAFETY: the same contract.
     unsafe { defer::call_hurry(head.cast(), call) };
     0
@@ -106,7 +111,8 @@ pub unsafe extern "C" fn sheaves_free_rcu(block: *mut c_void) {
 }
 
 /// sheaves_free_rcu for a block that contains a head. The head is used when memory is out: nothing
-/// leaks, and it blocks only for short locks. 0; EINVAL if the head is not inside the block.
+/// leaks, and it blocks only for short locks. 0, also for a NULL block; EINVAL if the head is not
+/// inside the block.
 ///
 /// # Safety
 /// As there; head is zero or idle.
@@ -128,7 +134,7 @@ unsafe extern "C" fn free_rcu_head_from(
     frame: usize,
 ) -> c_int {
     if block.is_null() {
-        return EINVAL;
+        return 0;
     }
     // SAFETY: a block by the contract.
     let bytes = unsafe { sheaves_heap::usable_size(block.cast()) };

@@ -43,6 +43,21 @@ fn refuse<T>(reason: i32) -> *mut T {
     null_mut()
 }
 
+/// Copies a structure to one of the caller's, which may be that of an older or newer header. What a
+/// newer one has in addition is zeroed.
+///
+/// # Safety
+/// `place` is valid for writes of `bytes` bytes.
+unsafe fn write_as_much<T>(place: *mut T, bytes: usize, value: &T) {
+    let (place, known) = (place.cast::<u8>(), bytes.min(size_of::<T>()));
+    // SAFETY: no more bytes than either has.
+    unsafe { core::ptr::copy_nonoverlapping((&raw const *value).cast(), place, known) };
+    // SAFETY: `known` is at most `bytes`.
+    let rest = unsafe { place.add(known) };
+    // SAFETY: up to the end of the caller's structure.
+    unsafe { rest.write_bytes(0, bytes - known) };
+}
+
 /// Moves a value to the heap, as a handle for a C program.
 ///
 /// # Errors

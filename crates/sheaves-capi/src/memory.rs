@@ -1,8 +1,9 @@
 //! The malloc family with the prefix `sheaves_`.
 
-use core::ffi::c_void;
+use core::ffi::{c_int, c_void};
 
 use sheaves_heap as heap;
+use sheaves_sys::errno::{self, EINVAL, ENOMEM};
 
 /// A linker that takes this file from a static library takes what is done at load and at exit, too.
 #[used]
@@ -50,6 +51,71 @@ pub unsafe extern "C" fn sheaves_realloc(block: *mut c_void, size: usize) -> *mu
 #[must_use]
 pub extern "C" fn sheaves_aligned_alloc(align: usize, size: usize) -> *mut c_void {
     heap::aligned_alloc(align, size).cast()
+}
+
+/// sheaves_realloc to count elements of size bytes. NULL and ENOMEM, and the block is unchanged,
+/// also when the product overflows.
+///
+/// # Safety
+/// As sheaves_realloc.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn sheaves_reallocarray(
+    block: *mut c_void,
+    count: usize,
+    size: usize,
+) -> *mut c_void {
+    // No block has as many bytes: ENOMEM.
+    let bytes = count.saturating_mul(size);
+    // SAFETY: the caller's contract.
+    unsafe { heap::realloc(block.cast(), bytes) }.cast()
+}
+
+/// sheaves_aligned_alloc as posix_memalign(3): 0, and the block in *place; EINVAL for an alignment
+/// that is not a power of two and a multiple of 8, ENOMEM when memory is out, and *place is
+/// unchanged. errno is kept.
+///
+/// # Safety
+/// place is NULL or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sheaves_posix_memalign(
+    place: *mut *mut c_void,
+    align: usize,
+    size: usize,
+) -> c_int {
+    if place.is_null() || !align.is_power_of_two() || !align.is_multiple_of(8) {
+        return EINVAL;
+    }
+    let block = errno::preserve(|| heap::aligned_alloc(align, size));
+    if block.is_null() {
+        return ENOMEM;
+    }
+    // SAFETY: the caller's contract.
+    unsafe { place.write(block.cast()) };
+    0
+}
+
+/// free_sized of C23: sheaves_free of a block that was allocated with this size. NULL is ignored.
+/// In a hardened process another size aborts the process with one line.
+///
+/// # Safety
+/// As sheaves_free; size is that of the allocation.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sheaves_free_sized(block: *mut c_void, size: usize) {
+    heap::slow::check_size(block.cast(), size, 0, true);
+    // SAFETY: the caller's contract.
+    unsafe { heap::free(block.cast()) };
+}
+
+/// free_aligned_sized of C23: the same for a block of sheaves_aligned_alloc.
+///
+/// # Safety
+/// As sheaves_free; align and size are those of the allocation.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sheaves_free_aligned_sized(block: *mut c_void, align: usize, size: usize) {
+    heap::slow::check_size(block.cast(), size, align, true);
+    // SAFETY: the caller's contract.
+    unsafe { heap::free(block.cast()) };
 }
 
 /// To be called before the program puts itself into a sandbox (seccomp). The library ends its

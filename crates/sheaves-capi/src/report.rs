@@ -70,8 +70,9 @@ pub struct SheavesStatistics {
     pub keeper_busy_us: u64,
 }
 
-/// Writes sums over the whole process to statistics, up to the size of the caller's structure: pass
-/// sizeof *statistics as bytes. 0; EINVAL for NULL. Takes each cache's lock briefly.
+/// Writes sums over the whole process to statistics, as much as the caller's structure has room
+/// for: pass sizeof *statistics as bytes. What this library does not know is 0. 0; EINVAL for NULL.
+/// Takes each cache's lock briefly.
 ///
 /// # Safety
 /// statistics is NULL or valid for bytes bytes.
@@ -103,11 +104,8 @@ pub unsafe extern "C" fn sheaves_get_statistics(
         keeper_looks: defer.keeper_looks,
         keeper_busy_us: defer.keeper_busy_us,
     };
-    let bytes = bytes.min(size_of::<SheavesStatistics>());
     // SAFETY: valid for that many bytes by the contract.
-    unsafe {
-        core::ptr::copy_nonoverlapping((&raw const found).cast::<u8>(), statistics.cast(), bytes);
-    }
+    unsafe { crate::write_as_much(statistics, bytes, &found) };
     0
 }
 

@@ -51,6 +51,14 @@ fn header_compiles_or_refuses_on_other_machines() {
     }
 }
 
+/// It is compiled only.
+#[test]
+fn layouts_are_the_documented_ones() {
+    let mut command = Command::new("gcc");
+    command.args(["-std=c11", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-I"]);
+    compile_with(command.arg(here("include")).arg(here("tests/c_api/layouts.c")));
+}
+
 fn compile_alone(compiler: &str, standard: &str, language: &str, inlining: &str) {
     let object = format!("header-{compiler}-{standard}{inlining}.o");
     let mut command = Command::new(compiler);

@@ -38,6 +38,11 @@ fn frees_keep_errno_where_memory_is_short() {
 }
 
 #[test]
+fn wrong_arguments_are_errors() {
+    run_everywhere("gcc", "tests/c_api/errors.c", &["-std=gnu99"]);
+}
+
+#[test]
 fn refused_calls_leak_nothing() {
     run_everywhere("gcc", "tests/c_api/refused.c", &["-std=gnu99"]);
 }

@@ -24,8 +24,8 @@ pub fn thread_area() -> *mut ThreadArea {
     // SAFETY: loads a loader-computed constant.
     unsafe {
         core::arch::asm!(
-            "adrp {offset}, :gottprel:sheaves_thread",
-            "ldr {offset}, [{offset}, :gottprel_lo12:sheaves_thread]",
+            "adrp {offset}, :gottprel:sheaves_thread_v0",
+            "ldr {offset}, [{offset}, :gottprel_lo12:sheaves_thread_v0]",
             offset = out(reg) offset,
             options(nostack, preserves_flags, pure, readonly),
         );

@@ -19,10 +19,10 @@ use arch::weak_address;
 core::arch::global_asm!(
     ".pushsection .tdata.sheaves_thread,\"awT\",%progbits",
     ".p2align 6",
-    ".globl sheaves_thread",
-    ".protected sheaves_thread",
-    ".type sheaves_thread,%object",
-    "sheaves_thread:",
+    ".globl sheaves_thread_v0",
+    ".protected sheaves_thread_v0",
+    ".type sheaves_thread_v0,%object",
+    "sheaves_thread_v0:",
     ".long 0",    // cpu_id_start
     ".long -1",   // cpu_id: not registered
     ".quad 0",    // rseq_cs
@@ -34,7 +34,7 @@ core::arch::global_asm!(
     ".long -1",   // no_slot
     ".quad sheaves_no_reader",
     ".zero 16", // shared_sections, online, calls
-    ".size sheaves_thread, 64",
+    ".size sheaves_thread_v0, 64",
     ".popsection",
     ".pushsection .rodata.sheaves_no_reader,\"a\",%progbits",
     ".p2align 6",

@@ -14,7 +14,7 @@ pub fn reader() -> *const u64 {
     // SAFETY: loads a loader-computed constant and a field of the thread's area.
     unsafe {
         core::arch::asm!(
-            "mov {address}, qword ptr [rip + sheaves_thread@GOTTPOFF]",
+            "mov {address}, qword ptr [rip + sheaves_thread_v0@GOTTPOFF]",
             "mov {address}, qword ptr fs:[{address} + {reader}]",
             address = out(reg) address,
             reader = const core::mem::offset_of!(ThreadArea, reader),
@@ -32,7 +32,7 @@ pub fn thread_area() -> *mut ThreadArea {
     // SAFETY: reads the thread pointer and a loader-computed constant; no memory is written.
     unsafe {
         core::arch::asm!(
-            "mov {address}, qword ptr [rip + sheaves_thread@GOTTPOFF]",
+            "mov {address}, qword ptr [rip + sheaves_thread_v0@GOTTPOFF]",
             "add {address}, qword ptr fs:[0]",
             address = out(reg) address,
             options(nostack, pure, readonly),

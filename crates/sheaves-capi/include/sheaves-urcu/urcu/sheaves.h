@@ -91,7 +91,7 @@ static inline void sheaves_urcu_read_unlock(void)
 #if defined(SHEAVES_INLINED)
 static inline void sheaves_urcu_qsbr_read_lock_inline(void)
 {
-    if (__builtin_expect(!sheaves_thread.is_online, 0))
+    if (__builtin_expect(!sheaves_thread_v0.is_online, 0))
         sheaves_rcu_read_lock();
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
@@ -99,7 +99,7 @@ static inline void sheaves_urcu_qsbr_read_lock_inline(void)
 static inline void sheaves_urcu_qsbr_read_unlock_inline(void)
 {
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    if (__builtin_expect(!sheaves_thread.is_online, 0))
+    if (__builtin_expect(!sheaves_thread_v0.is_online, 0))
         sheaves_rcu_read_unlock();
 }
 #else
