@@ -41,18 +41,24 @@ const ROW_BYTES_MIN: usize = 64 << 20;
 /// Divisor of the address-space limit: this fraction may be reserved for rows.
 const LIMIT_SHARE: usize = 16;
 
+#[unsafe(link_section = ".sheaves_load")]
 static SPACE: Space = Space::new();
 /// Distance between neighbouring rows.
+#[unsafe(link_section = ".sheaves_load")]
 static STRIDE: AtomicUsize = AtomicUsize::new(0);
 /// Number of slots; 0 before the start. The shared row comes after their rows.
+#[unsafe(link_section = ".sheaves_load")]
 static SLOTS: AtomicUsize = AtomicUsize::new(0);
 /// See [`committed_bytes`].
+#[unsafe(link_section = ".sheaves_load")]
 static COMMITTED: AtomicUsize = AtomicUsize::new(0);
 /// One bit per row.
+#[unsafe(link_section = ".sheaves_load")]
 static OPEN: [AtomicUsize; CPUS_MAX / 64 + 1] = [const { AtomicUsize::new(0) }; CPUS_MAX / 64 + 1];
 /// Sizes of the single parts: log2 of the bytes of a row per byte of the part.
 pub(crate) const ONCE_SHIFTS: [u32; 3] = [3, 4, 3];
 /// The single parts: two maps of marks and the metadata of the objects, see `crate::memory`.
+#[unsafe(link_section = ".sheaves_load")]
 static ONCE: [Part; ONCE_SHIFTS.len()] = [const { Part::new() }; ONCE_SHIFTS.len()];
 /// True once the shared row may hold anything other than zeros.
 static SHARED_TOUCHED: AtomicBool = AtomicBool::new(false);

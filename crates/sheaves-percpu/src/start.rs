@@ -16,6 +16,7 @@ use crate::table::{self, TABLE};
 use crate::{fork, rows};
 
 /// What was chosen, from the first attempt on.
+#[unsafe(link_section = ".sheaves_load")]
 static STARTING: Lock<Option<(Facts, Access)>> = Lock::new(None);
 
 impl Access {

@@ -27,9 +27,10 @@ use crate::sheaf::Cursor;
 use crate::word::{BLOCK_BYTES, BLOCK_WORDS, Region, Word};
 
 /// The block of unused slots and unregistered threads: every initialised word is both empty and
-/// full. The others are null: a static pointer costs the start of each program a relocation.
+/// full. The others are null: a static pointer costs the start of each program a relocation. It
+/// begins with a page, so that those of a region are on one.
 #[derive(Debug)]
-#[repr(C, align(64))]
+#[repr(C, align(4096))]
 pub(crate) struct BootstrapBlock([AtomicPtr<usize>; BLOCK_WORDS]);
 
 static BOOTSTRAP_BLOCK: BootstrapBlock = {
@@ -61,9 +62,10 @@ const ENTRIES_BEFORE: usize = 2;
 /// pages of existing slots are ever touched.
 ///
 /// The fields before the entries are all else that `malloc` and `free` read of the program's data.
-/// They are on one cache line, next to that of the first slots.
+/// They are on one cache line, next to that of the first slots, and on one page with all entries
+/// that a start fills where the kernel's masks have 256 CPUs.
 #[derive(Debug)]
-#[repr(C, align(128))]
+#[repr(C, align(4096))]
 pub struct Table {
     /// The fields of the only [`Access`](crate::Access), both 0 before the start.
     pub(crate) rseq_cs: AtomicIsize,

@@ -56,6 +56,7 @@ static DELETE_ALIGNED: Bound<DeleteAligned> = Bound(_ZdlPvSt11align_val_t);
 static DELETE_ARRAY_ALIGNED: Bound<DeleteAligned> = Bound(_ZdaPvSt11align_val_t);
 
 /// What `delete` and `delete[]` with a size call: the form without, or one that checks the size.
+#[unsafe(link_section = ".sheaves_load")]
 static DELETE_SIZED: [AtomicPtr<c_void>; 2] =
     [AtomicPtr::new(_ZdlPv as *mut c_void), AtomicPtr::new(_ZdaPv as *mut c_void)];
 

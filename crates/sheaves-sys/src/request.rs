@@ -25,9 +25,12 @@ pub struct ToolRequest {
 }
 
 static NOTHING: ToolRequest = ToolRequest { state: AtomicU32::new(0), process: AtomicU32::new(0) };
+#[unsafe(link_section = ".sheaves_load")]
 static REQUEST: AtomicPtr<ToolRequest> = AtomicPtr::new((&raw const NOTHING).cast_mut());
 /// The number of this process; 0 where it is not known, as in a child of `_Fork`.
+#[unsafe(link_section = ".sheaves_load")]
 static PROCESS: AtomicU32 = AtomicU32::new(0);
+#[unsafe(link_section = ".sheaves_load")]
 static ANSWER: FnCell<fn()> = FnCell::new();
 
 /// Sets the function that does what is requested. When the object is loaded.

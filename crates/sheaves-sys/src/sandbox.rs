@@ -8,6 +8,7 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
+#[unsafe(link_section = ".sheaves_load")]
 static IS_ENTERED: AtomicBool = AtomicBool::new(false);
 
 /// True from [`enter`] on, in this process and its children. Always true under Miri, which knows

@@ -73,6 +73,7 @@ pub struct Facts {
 
 /// What the start found: in the lowest two bits the [`SlotKind`], which implies the engine; then
 /// whether there is a fence. 0 before the start.
+#[unsafe(link_section = ".sheaves_load")]
 static STATE: AtomicU32 = AtomicU32::new(0);
 const FENCE: u32 = 1 << 2;
 

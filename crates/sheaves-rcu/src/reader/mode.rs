@@ -23,6 +23,7 @@ pub(crate) enum FenceMode {
 }
 
 /// The mode, 0 while undecided. Written by the first [`mode`].
+#[unsafe(link_section = ".sheaves_load")]
 static MODE: AtomicU32 = AtomicU32::new(0);
 
 run_when_loaded!(mode());
@@ -71,6 +72,7 @@ pub(crate) fn new_readers_fence() -> bool {
 const STORES_SEEN_NS: u64 = 10_000_000;
 
 /// The kernel has refused what it permitted at the start.
+#[unsafe(link_section = ".sheaves_load")]
 static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
 /// The heavy fence: when this returns true, every thread has passed a full fence since `since_ns`,

@@ -24,6 +24,7 @@ pub(crate) enum Checking {
 }
 
 /// How much is checked in the process, plus 1; 0 until it is determined.
+#[unsafe(link_section = ".sheaves_load")]
 static CHECKING: AtomicU8 = AtomicU8::new(0);
 
 /// Determines how much is checked, the first time. Under the registry lock, or before there are

@@ -7,6 +7,7 @@ use crate::{clock, tls};
 
 /// Number of forks between the first process that has loaded this object and this one. Written,
 /// like the next two, in the child of a fork.
+#[unsafe(link_section = ".sheaves_load")]
 static GENERATION: AtomicUsize = AtomicUsize::new(0);
 /// The thread that has forked this process, by its thread pointer; 0 in the first process.
 static FORKER: AtomicUsize = AtomicUsize::new(0);
@@ -18,6 +19,7 @@ static FORKER_SINCE: AtomicUsize = AtomicUsize::new(0);
 static FORKER_HOLDS: AtomicUsize = AtomicUsize::new(0);
 
 /// When this process has forked from its parent, or has loaded this object, in ms of the clock.
+#[unsafe(link_section = ".sheaves_load")]
 static BEGAN_MS: AtomicU64 = AtomicU64::new(0);
 
 // Relaxed: there is one thread.

@@ -71,6 +71,7 @@ pub enum Layer {
 const LAYERS: usize = 8;
 
 /// The layers' handlers, null while absent. Written by [`announce`].
+#[unsafe(link_section = ".sheaves_load")]
 static ANNOUNCED: [AtomicPtr<Handlers>; LAYERS] = [const { AtomicPtr::new(null_mut()) }; LAYERS];
 
 /// Held from the first handler to the last, which makes one fork wait for another.
@@ -88,6 +89,7 @@ static PROCESS: AtomicI32 = AtomicI32::new(0);
 
 /// The word of the table above: in the page; [`NONE`] before the page exists; [`UNKNOWN`] if the
 /// kernel refuses the page.
+#[unsafe(link_section = ".sheaves_load")]
 static NONE_PENDING: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const NONE).cast_mut());
 static NONE: AtomicU32 = AtomicU32::new(1);
 /// With this one the process id is compared with [`PROCESS`] each time.
@@ -342,6 +344,7 @@ pub fn ignore_children() {
 /// register earlier run while the forking thread has all locks: they may allocate and free, since
 /// it re-enters them, but must not wait for threads that do.
 pub fn register() {
+    #[unsafe(link_section = ".sheaves_load")]
     static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
     // Relaxed: constructors run in one thread.
     if IS_REGISTERED.swap(true, Ordering::Relaxed) {

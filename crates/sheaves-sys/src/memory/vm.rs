@@ -48,8 +48,10 @@ impl HugePages {
 }
 
 /// 0 until it is read.
+#[unsafe(link_section = ".sheaves_load")]
 static HUGE_PAGES: AtomicU8 = AtomicU8::new(0);
 /// Likewise.
+#[unsafe(link_section = ".sheaves_load")]
 static MAPPINGS_MAX: AtomicUsize = AtomicUsize::new(0);
 
 /// When the kernel uses huge pages.

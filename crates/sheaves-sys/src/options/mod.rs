@@ -28,6 +28,7 @@ macro_rules! options {
     ($($(#[$doc:meta])* $option:ident = $name:literal, $kind:expr, $default:expr;)*) => {
         $(
             $(#[$doc])*
+            #[unsafe(link_section = ".sheaves_load")]
             pub static $option: Opt = Opt::new($name, $kind, $default);
         )*
         static TABLE: &[&Opt] = &[$(&$option),*];
@@ -104,6 +105,7 @@ options! {
 /// | `UNREAD` | options have their defaults | [`read`], where it finds no environment |
 /// | `READING` | a thread reads it | [`read`] |
 /// | `READ` | options have their values | [`read`] |
+#[unsafe(link_section = ".sheaves_load")]
 static STATE: AtomicU32 = AtomicU32::new(UNREAD);
 const UNREAD: u32 = 0;
 const READING: u32 = 1;

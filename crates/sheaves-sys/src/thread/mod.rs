@@ -51,6 +51,7 @@ fn id_of_owner() -> i32 {
 }
 
 /// Owners of mutexes are as expected.
+#[unsafe(link_section = ".sheaves_load")]
 static HAS_OWNERS: AtomicBool = AtomicBool::new(false);
 
 // Relaxed: as in `id`.
