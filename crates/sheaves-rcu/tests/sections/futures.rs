@@ -84,6 +84,40 @@ fn a_future_may_be_dropped_while_it_waits() {
 }
 
 #[test]
+fn futures_of_several_grace_periods_may_be_polled_and_dropped_in_any_order() {
+    let _alone = alone();
+    let mut random = 0x9e37_79b9_u64;
+    let mut below = |count: usize| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (random >> 33) as usize % count
+    };
+    let unpark = Arc::new(Unpark(std::thread::current(), AtomicUsize::new(0)));
+    let waker = Waker::from(Arc::clone(&unpark));
+    let mut context = Context::from_waker(&waker);
+    let mut waiting: Vec<Pin<Box<Finished>>> = Vec::new();
+    for _ in 0..20 {
+        let reader = Reader::start();
+        let mut new: Vec<_> = (0..400).map(|_| Box::pin(Cookie::get().finished())).collect();
+        while !new.is_empty() {
+            let future = new.swap_remove(below(new.len()));
+            waiting.push(future);
+            assert!(waiting.last_mut().unwrap().as_mut().poll(&mut context).is_pending());
+            if below(2) == 0 {
+                drop(waiting.swap_remove(below(waiting.len())));
+            }
+        }
+        drop(reader);
+    }
+    while !waiting.is_empty() {
+        waiting.retain_mut(|future| future.as_mut().poll(&mut context).is_pending());
+        // Each future that is left wakes this thread.
+        if !waiting.is_empty() {
+            std::thread::park();
+        }
+    }
+}
+
+#[test]
 fn a_future_does_not_wait_for_readers_that_came_later() {
     if in_own_process("futures::a_future_does_not_wait_for_readers_that_came_later") {
         return;

@@ -50,17 +50,33 @@ impl Node {
     }
 }
 
-/// The futures that wait, in no particular order.
+/// Grace periods that futures wait for at the same time: the current one and the next, and one that
+/// has just ended. Those of one number have a queue, so that each step looks at the heads only.
+const QUEUES: usize = 4;
+
+/// The futures that wait.
 struct List {
-    first: *mut Node,
+    queues: [Queue; QUEUES],
     /// Equal to [`PROCESS`]; otherwise the list is a parent's, and its nodes are not accessed.
     number: u64,
+}
+
+/// Futures whose numbers have the same lowest bits, in the order in which they came. One that comes
+/// when its grace period is over may be behind one of a later number: it is woken with that one.
+#[derive(Clone, Copy)]
+struct Queue {
+    first: *mut Node,
+    last: *mut Node,
+}
+
+impl Queue {
+    const EMPTY: Queue = Queue { first: null_mut(), last: null_mut() };
 }
 
 // SAFETY: the nodes are used under the lock only, and wakers may be sent.
 unsafe impl Send for List {}
 
-static LIST: Lock<List> = Lock::new(List { first: null_mut(), number: 1 });
+static LIST: Lock<List> = Lock::new(List { queues: [Queue::EMPTY; QUEUES], number: 1 });
 /// The number of this process's list. Written in the child of a fork.
 static PROCESS: AtomicU64 = AtomicU64::new(1);
 /// Number of futures on the list. Written under the lock.
@@ -72,11 +88,13 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// The node is valid and used here only, and stays at its address until it is taken off.
 pub(crate) unsafe fn enlist(node: *mut Node, waker: Option<Waker>) {
     let mut list = list();
+    // SAFETY: valid by the contract, and it does not change.
+    let number = unsafe { (*node).number };
     match waker {
         // SAFETY: the same contract.
-        Some(_) => unsafe { list.link(node) },
+        Some(_) => unsafe { list.link(node, number) },
         // SAFETY: the same contract.
-        None => unsafe { list.unlink(node) },
+        None => unsafe { list.unlink(node, number) },
     }
     // SAFETY: the node is used under the lock, which is held.
     let before = replace(unsafe { &mut (*node).waker }, waker);
@@ -90,7 +108,7 @@ fn list() -> Held<'static, List> {
     // Relaxed: it changes while there is one thread.
     let process = PROCESS.load(Ordering::Relaxed);
     if list.number != process {
-        (list.first, list.number) = (null_mut(), process);
+        (list.queues, list.number) = ([Queue::EMPTY; QUEUES], process);
         // Relaxed: changes under the lock.
         COUNT.store(0, Ordering::Relaxed);
     }
@@ -98,22 +116,28 @@ fn list() -> Held<'static, List> {
 }
 
 impl List {
+    fn queue(&mut self, number: u64) -> &mut Queue {
+        &mut self.queues[number as usize % QUEUES]
+    }
+
     /// Adds a node, unless it is on the list.
     ///
     /// # Safety
     /// As for [`enlist`].
-    unsafe fn link(&mut self, node: *mut Node) {
+    unsafe fn link(&mut self, node: *mut Node, number: u64) {
+        let list = self.number;
         // SAFETY: valid by the contract, and used under the lock only.
-        let Some(links) = (unsafe { Node::links(node) }) else { return };
-        if links.list == self.number {
+        let Some(links) = (unsafe { Node::links(node) }).filter(|links| links.list != list) else {
             return;
-        }
-        *links = Links { next: self.first, previous: null_mut(), list: self.number };
+        };
+        let queue = self.queue(number);
+        *links = Links { next: null_mut(), previous: queue.last, list };
         // SAFETY: null, or on the list, and so another node.
-        if let Some(next) = unsafe { Node::links(self.first) } {
-            next.previous = node;
+        match unsafe { Node::links(queue.last) } {
+            Some(last) => last.next = node,
+            None => queue.first = node,
         }
-        self.first = node;
+        queue.last = node;
         // SeqCst: before the check whether the library's thread runs, see `reclaimer`. [B4]
         COUNT.fetch_add(1, Ordering::SeqCst);
     }
@@ -122,7 +146,7 @@ impl List {
     ///
     /// # Safety
     /// The node is valid.
-    unsafe fn unlink(&mut self, node: *mut Node) {
+    unsafe fn unlink(&mut self, node: *mut Node, number: u64) {
         // SAFETY: valid by the contract, and used under the lock only.
         let Some(links) = (unsafe { Node::links(node) }).filter(|links| links.list == self.number)
         else {
@@ -131,34 +155,31 @@ impl List {
         // Relaxed: changes under the lock.
         COUNT.fetch_sub(1, Ordering::Relaxed);
         links.list = 0;
+        let queue = self.queue(number);
         // SAFETY: null, or on the list, and so another node.
         match unsafe { Node::links(links.previous) } {
             Some(previous) => previous.next = links.next,
-            None => self.first = links.next,
+            None => queue.first = links.next,
         }
         // SAFETY: as above.
-        if let Some(next) = unsafe { Node::links(links.next) } {
-            next.previous = links.previous;
+        match unsafe { Node::links(links.next) } {
+            Some(next) => next.previous = links.previous,
+            None => queue.last = links.previous,
         }
     }
 
-    /// Each node, with its number. The node may be taken off meanwhile.
-    fn each(&self) -> impl Iterator<Item = (*mut Node, u64)> + use<> {
-        let mut next = self.first;
-        core::iter::from_fn(move || {
-            let node = next;
-            // SAFETY: null, or on the list.
-            next = unsafe { Node::links(node) }?.next;
-            // SAFETY: on the list, and used under the lock only.
-            Some((node, unsafe { (*node).number }))
-        })
+    /// The first node of each queue, with its number.
+    fn heads(&self) -> impl Iterator<Item = (*mut Node, u64)> {
+        let heads = self.queues.iter().map(|queue| queue.first).filter(|node| !node.is_null());
+        // SAFETY: on the list, and used under the lock only.
+        heads.map(|node| (node, unsafe { (*node).number }))
     }
 
     /// Takes a node off the list whose grace period is over. Returns its waker.
     fn take_ready(&mut self) -> Option<Waker> {
-        let (node, _) = self.each().find(|(_, number)| GENERATIONS.is_complete(*number))?;
+        let (node, number) = self.heads().find(|(_, number)| GENERATIONS.is_complete(*number))?;
         // SAFETY: a node on the list.
-        unsafe { self.unlink(node) };
+        unsafe { self.unlink(node, number) };
         // SAFETY: as above; it is used under the lock, which is held.
         unsafe { (*node).waker.take() }
     }
@@ -170,7 +191,7 @@ pub(crate) fn lowest() -> Option<u64> {
     if COUNT.load(Ordering::SeqCst) == 0 {
         return None;
     }
-    list().each().map(|(_, number)| number).min()
+    list().heads().map(|(_, number)| number).min()
 }
 
 /// Waits for the next grace period that a future waits for. True if one waits.
