@@ -20,11 +20,13 @@
 //! finds the owner missing takes the lock over and must repair the guarded data, as with robust
 //! mutexes (`EOWNERDEAD`). That never happens to the locks that fork handlers take.
 //!
+//! While the process has one thread no instruction is a locked one, as in glibc's own locks.
+//!
 //! The lock is mutex 3 of Ulrich Drepper, "Futexes Are Tricky" (2011). The futex is the half of the
 //! word with the bits. The halves of two owners may be equal: then a thread sleeps on a lock that
 //! is held and marked as contended, which is correct.
 
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, compiler_fence};
 
 use crate::fork::generation;
 use crate::{futex, tls};
@@ -74,9 +76,26 @@ impl Word {
     #[inline]
     #[must_use]
     pub fn try_acquire(&self) -> bool {
+        if tls::is_single_threaded() {
+            return self.try_acquire_alone();
+        }
         // Acquire pairs with the Release in `release`: the writes of the last owner are visible.
         // Relaxed on failure: nothing is read then.
         self.0.compare_exchange(FREE, owner_here(), Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Without a locked instruction. A handler that interrupts this may fork, which takes the word
+    /// and releases it.
+    #[inline]
+    fn try_acquire_alone(&self) -> bool {
+        // Relaxed, both: there is no other thread.
+        let is_free = self.0.load(Ordering::Relaxed) == FREE;
+        if is_free {
+            self.0.store(owner_here(), Ordering::Relaxed);
+        }
+        // SeqCst, for the compiler alone: a handler that forks finds the word before what it guards.
+        compiler_fence(Ordering::SeqCst);
+        is_free
     }
 
     /// Takes the word over if its owner is not in this process.
@@ -154,8 +173,17 @@ impl Word {
     /// The calling thread (or, in a child of `fork`, the thread that forked) has taken it.
     #[inline]
     pub unsafe fn release(&self) {
-        // Release pairs with the Acquire of the next holder.
-        if self.0.swap(FREE, Ordering::Release) & CONTENDED != 0 {
+        let word = if tls::is_single_threaded() {
+            // Relaxed: there is no other thread, and a holder starts none.
+            let word = self.0.load(Ordering::Relaxed);
+            // Release orders what it guards for a handler, and for threads that start later.
+            self.0.store(FREE, Ordering::Release);
+            word
+        } else {
+            // Release pairs with the Acquire of the next holder.
+            self.0.swap(FREE, Ordering::Release)
+        };
+        if word & CONTENDED != 0 {
             futex::wake(self.futex(), 1);
         }
     }

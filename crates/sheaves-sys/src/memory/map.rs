@@ -58,9 +58,14 @@ unsafe fn protect(address: usize, bytes: usize, protection: i32) -> bool {
     unsafe { call(libc::SYS_mprotect, [address, bytes, protection as usize, 0, 0, 0]) }.is_ok()
 }
 
-/// Bytes per page of this machine (4, 16 or 64 KiB), read at run time.
+/// Bytes per page of this machine (4, 16 or 64 KiB), read at run time where the architecture leaves
+/// the choice to the kernel.
+#[inline]
 #[must_use]
 pub fn page_bytes() -> usize {
+    if cfg!(target_arch = "x86_64") {
+        return 4096;
+    }
     match crate::process::auxiliary(libc::AT_PAGESZ) {
         0 => 4096,
         bytes => bytes,

@@ -20,10 +20,15 @@ pub fn note_alloc(address: usize, request: &AllocRequest) {
 /// A block of `old` bytes was resized, and perhaps moved. A longer one can become a sample by the
 /// bytes that were added; a shorter one stays one if it still has the byte that made it one. Called
 /// before another thread can get the old address.
+#[inline]
 pub fn note_resize(address: usize, new_address: usize, old: usize, request: &AllocRequest) {
-    if rate() == 0 && open_records() == 0 {
-        return;
+    if rate() != 0 || open_records() != 0 {
+        note_resize_slow(address, new_address, old, request);
     }
+}
+
+#[cold]
+fn note_resize_slow(address: usize, new_address: usize, old: usize, request: &AllocRequest) {
     let mut profile = PROFILE.lock();
     match profile.close(address) {
         Some(record) if record.point < request.bytes => {
