@@ -92,8 +92,8 @@ impl<A: Allocator> Drop for Blocks<A> {
     }
 }
 
-/// The blocks, which no other thread uses at the same time.
-pub(super) fn own<A: Allocator>(blocks: &Mutex<Blocks<A>>) -> MutexGuard<'_, Blocks<A>> {
+/// What no other thread uses at the same time.
+pub(super) fn own<T>(blocks: &Mutex<T>) -> MutexGuard<'_, T> {
     blocks.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

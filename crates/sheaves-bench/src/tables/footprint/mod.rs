@@ -10,13 +10,17 @@
 //! | `shift` | four threads replace blocks, 128 MiB in all, of sizes that shift each phase |
 //! | `day` | 24 phases: allocates 256 MiB, keeps a random fifth to the next phase, frees the rest |
 //! | `fork` | as `all`; before the frees it forks a child, which sleeps |
+//! | `small/1m`, `small/3m` | replaces blocks of up to 256 or 512 bytes; 1.3 or 3 MiB are in use |
+//! | `small/lists` | replaces short lists of small blocks |
+//! | `small/2t` | as `small/3m` in each of two threads |
 //!
 //! The blocks of `day` have 100 bytes, 1 KiB and 10 KiB in turn.
 //!
 //! A row is the peak. `footprint-0s`, `-2s` and `-10s` are what is held that much later than the
 //! last free, `-trimmed` what is left after a call such as `malloc_trim`, and `-cpu` is processor
 //! time of the quiet 10 seconds. `shift` has the rate of replacements, and `-mean` is what is held
-//! in the mean over the last two thirds. With `--quick` all is smaller, and a whole table has fewer
+//! in the mean over the last two thirds. The rows `small` are peaks over what there was before the
+//! first call, and so have what the allocator itself needs. With `--quick` all is smaller, and a whole table has fewer
 //! rows.
 //!
 //! The contenders are `malloc` and the [`allocators`] whose `free` finds the size, tcmalloc with
@@ -25,6 +29,7 @@
 mod blocks;
 mod course;
 mod shift;
+mod small;
 
 use core::time::Duration;
 
@@ -33,6 +38,7 @@ use crate::harness::{Case, Effort, Judge, Measure, Options, Table};
 use blocks::MIB;
 use course::{Course, Kind};
 use shift::Shift;
+use small::Small;
 
 /// What each sample lists, in this order.
 const MEASURES: [Measure; 6] = [
@@ -68,7 +74,16 @@ const COURSES: [(&str, Kind); 7] = [
     ("day", Kind::Day),
     ("fork", Kind::Fork),
 ];
-/// The rows of a first look, with `shift`.
+const SMALL: [(&str, Small); 4] = [
+    ("small/1m", Small::Blocks { threads: 1, bytes: 1300 << 10, size_max: 256 }),
+    ("small/3m", Small::Blocks { threads: 1, bytes: 3 * MIB, size_max: 512 }),
+    ("small/lists", Small::Lists),
+    ("small/2t", Small::Blocks { threads: 2, bytes: 3 * MIB, size_max: 512 }),
+];
+/// The most that a small program may have, to glibc's: that much more, or that ratio.
+const SMALL_MORE_BYTES: f64 = (MIB / 2) as f64;
+const SMALL_MAX: f64 = 1.15;
+/// The rows of a first look, with `shift` and `small`.
 const FEW: [&str; 2] = ["all/1t", "tenth"];
 
 pub(crate) static TABLE: Table = Table {
@@ -95,7 +110,8 @@ fn cases(options: &Options) -> Vec<Case> {
     };
     let phase = Duration::from_secs(if options.quick { 1 } else { 10 });
     let shift = case("shift", &SHIFT_MEASURES, compare_shift, Shift::new(phase));
-    courses.map(course).chain([shift]).collect()
+    let small = SMALL.map(|(part, small)| case(part, &MEASURES[..1], compare_small, small));
+    courses.map(course).chain(small).chain([shift]).collect()
 }
 
 fn case<W: Workload>(
@@ -128,6 +144,13 @@ fn compare(row: &mut Judge<'_>, measure: &str) {
     let both = row.median("malloc").zip(row.median(best));
     let ratio = both.map(|(own, best)| own / (best + ALLOWANCE_BYTES));
     row.limit("malloc", &format!("{best} + 8 MiB"), ratio, 1.0);
+}
+
+fn compare_small(row: &mut Judge<'_>, _measure: &str) {
+    allocators::UNSIZED.iter().for_each(|peer| row.ratio("malloc", peer));
+    let both = row.median("malloc").zip(row.median("glibc"));
+    let ratio = both.map(|(own, glibc)| own / (glibc * SMALL_MAX).max(glibc + SMALL_MORE_BYTES));
+    row.limit("malloc", "glibc + 0.5 MiB", ratio, 1.0);
 }
 
 fn compare_shift(row: &mut Judge<'_>, measure: &str) {
