@@ -8,8 +8,8 @@
 //! thread-local with a destructor. The one exception is [`thread::spawn`], for which libc
 //! allocates.
 //!
-//! What the load of an object touches is in its section `.sheaves_load`, in all crates: scattered over
-//! `.data` and `.bss`, such statics cost each start of a program a dozen page faults more.
+//! What the load of an object touches is in its section `.sheaves_load`, in all crates: scattered
+//! over `.data` and `.bss`, such statics cost each start of a program a dozen page faults more.
 //!
 //! Blocking: only [`lock::Lock::lock`], [`mod@futex`], [`request::sleep`] and
 //! [`thread::sleep_ns`] may sleep. Signals:

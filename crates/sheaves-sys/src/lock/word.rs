@@ -93,7 +93,7 @@ impl Word {
         if is_free {
             self.0.store(owner_here(), Ordering::Relaxed);
         }
-        // SeqCst, for the compiler alone: a handler that forks finds the word before what it guards.
+        // SeqCst, for the compiler alone: a handler that forks finds the word first.
         compiler_fence(Ordering::SeqCst);
         is_free
     }

@@ -1,6 +1,27 @@
 //! The layout of the thread-local words, the same on every architecture.
 
-use crate::rseq::RseqArea;
+/// The kernel's `struct rseq`, shared by kernel and user space: 32 bytes, aligned to 32 bytes.
+///
+/// Fields have the kernel's names. User space may write [`RseqArea::rseq_cs`] only, as long as the
+/// area is registered.
+#[repr(C, align(32))]
+#[derive(Debug)]
+pub struct RseqArea {
+    /// A valid CPU number, 0 while unregistered. Written by the kernel.
+    pub cpu_id_start: u32,
+    /// The current CPU, negative while unregistered. Written by the kernel.
+    pub cpu_id: i32,
+    /// Address of the descriptor of the critical section that runs now, 0 for none.
+    pub rseq_cs: u64,
+    /// Always 0.
+    pub flags: u32,
+    /// NUMA node (feature size >= 24). Written by the kernel.
+    pub node_id: u32,
+    /// Concurrency id: dense, below the number of threads that run (feature size >= 28, Linux 6.3).
+    /// Written by the kernel.
+    pub mm_cid: i32,
+    padding: u32,
+}
 
 /// The thread-local words: 64 bytes, a cache line.
 #[repr(C, align(64))]

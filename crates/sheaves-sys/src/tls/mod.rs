@@ -19,6 +19,6 @@ mod keys;
 mod layout;
 
 pub use area::*;
-pub use layout::{NO_SLOT_OFFSET, ThreadArea};
+pub use layout::{NO_SLOT_OFFSET, RseqArea, ThreadArea};
 #[cfg(any(not(any(target_arch = "aarch64", target_arch = "x86_64")), sheaves_keys))]
 pub use {crate::thread::key::can_have_reader, keys::exchange_reader, keys::reader};

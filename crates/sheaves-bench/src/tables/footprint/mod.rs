@@ -20,8 +20,8 @@
 //! last free, `-trimmed` what is left after a call such as `malloc_trim`, and `-cpu` is processor
 //! time of the quiet 10 seconds. `shift` has the rate of replacements, and `-mean` is what is held
 //! in the mean over the last two thirds. The rows `small` are peaks over what there was before the
-//! first call, and so have what the allocator itself needs. With `--quick` all is smaller, and a whole table has fewer
-//! rows.
+//! first call, and so have what the allocator itself needs. With `--quick` all is smaller, and a
+//! whole table has fewer rows.
 //!
 //! The contenders are `malloc` and the [`allocators`] whose `free` finds the size, tcmalloc with
 //! caches for each CPU. Each row of each contender has a process of its own.
