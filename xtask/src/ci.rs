@@ -68,7 +68,7 @@ enum Outcome {
 }
 
 /// Cheap steps first, so that small errors cost seconds.
-fn steps() -> [Step; 15] {
+fn steps() -> [Step; 16] {
     [
         Step { name: "fmt", action: |root| cargo(root, &["fmt", "--all", "--check"], &[]) },
         Step { name: "tidy", action: run_tidy },
@@ -91,6 +91,7 @@ fn steps() -> [Step; 15] {
             },
         },
         Step { name: "test", action: |root| cargo(root, &["test", "--workspace"], &[]) },
+        Step { name: "features", action: run_features },
         Step { name: "models", action: run_models },
         Step { name: "package", action: |root| publish::package(root).map(|()| Outcome::Passed) },
         Step { name: "keys", action: run_keys },
@@ -144,6 +145,19 @@ fn run_musl(root: &Path) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Skipped(format!("no target: run `rustup target add {target}`")));
     }
     musl::run(root).map(|()| Outcome::Passed)
+}
+
+/// The features of the crate for Rust programs: each alone, then all of them.
+fn run_features(root: &Path) -> anyhow::Result<Outcome> {
+    for feature in ["foldhash", "rayon", "serde"] {
+        cargo(root, &["check", "-p", "sheaves", "--features", feature], &[])?;
+    }
+    let features = ["--features", "foldhash,rayon,serde"];
+    let test = |which: &[&str]| {
+        cargo(root, &[&["test", "-p", "sheaves"], which, &features[..]].concat(), &[])
+    };
+    test(&["--test", "features"])?;
+    test(&["--doc"])
 }
 
 /// The models of the protocols, which need a build of their own. Each uses one CPU.

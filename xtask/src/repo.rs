@@ -47,6 +47,9 @@ pub struct Dependency {
     pub kind: Option<String>,
     /// The `cfg(...)` or triple that it is restricted to.
     pub target: Option<String>,
+    /// It comes with a feature only.
+    #[serde(default)]
+    pub optional: bool,
 }
 
 /// What `cargo metadata` reports.

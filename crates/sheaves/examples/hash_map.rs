@@ -7,7 +7,6 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
-use std::hash::RandomState;
 use std::time::Instant;
 
 use sheaves::map::RcuHashMap;
@@ -20,7 +19,7 @@ struct Session {
     requests: AtomicU64,
 }
 
-type Sessions = RcuHashMap<u64, Session, RandomState>;
+type Sessions = RcuHashMap<u64, Session>;
 
 const USERS: u64 = 50_000;
 const LOGINS: u64 = 400_000;

@@ -88,7 +88,7 @@ fn values_of_a_map_stay() {
         return;
     }
     static DROPS: AtomicUsize = AtomicUsize::new(0);
-    let map = leak(RcuHashMap::<u64, Counted, RandomState>::new());
+    let map = leak(RcuHashMap::<u64, Counted, RandomState>::default());
     for key in 0..3 {
         map.insert(key, Counted(&DROPS), &read());
     }

@@ -21,7 +21,7 @@ fn bytes_out() -> usize {
 /// The life of a map: the table grows, chains overflow, entries are replaced and removed, the table
 /// shrinks, and a resize is in progress at the end.
 fn live<V: Send + Sync + 'static>(entries: u64, value: fn(u64) -> V) {
-    let map = RcuHashMap::<u64, V, RandomState>::new();
+    let map = RcuHashMap::<u64, V, RandomState>::default();
     std::thread::scope(|scope| {
         for thread in 0..3 {
             let map = &map;
@@ -57,7 +57,7 @@ fn lives() {
         assert_eq!(bytes_out(), before, "{entries} vectors");
     }
     // Proof that the measure works: what is kept is counted.
-    let map = RcuHashMap::<u64, u64, RandomState>::new();
+    let map = RcuHashMap::<u64, u64, RandomState>::default();
     map.insert(1, 1, &read());
     assert!(bytes_out() > before);
 }

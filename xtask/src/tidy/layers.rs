@@ -22,8 +22,10 @@ const ALL_BELOW: &str = "all below";
 
 /// The project's tools, which are outside the layers: they use no crate and no crate uses them.
 const OUTSIDERS: [&str; 1] = ["xtask"];
-/// The one external dependency of library crates.
+/// The one external dependency of library crates without features.
 const EXTERNAL_ALLOWED: &str = "libc";
+/// Those that come with a feature: interfaces that programs expect of a library.
+const OPTIONAL_ALLOWED: [&str; 3] = ["foldhash", "rayon", "serde"];
 /// Model checkers, allowed under a `cfg` of the same name.
 const MODEL_CHECKERS: [&str; 2] = ["loom", "shuttle"];
 
@@ -209,7 +211,8 @@ fn edge_finding(rows: &[Row], from: &str, to: &str) -> Option<Kind> {
 /// The violation by a dependency of a library crate on an external crate, if any.
 fn external_finding(from: &str, dependency: &Dependency) -> Option<Kind> {
     let (from, to) = (from.to_owned(), dependency.name.clone());
-    if to == EXTERNAL_ALLOWED {
+    let is_optional = dependency.optional && OPTIONAL_ALLOWED.contains(&to.as_str());
+    if to == EXTERNAL_ALLOWED || is_optional {
         return None;
     }
     if !MODEL_CHECKERS.contains(&to.as_str()) {

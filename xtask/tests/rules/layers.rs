@@ -24,6 +24,7 @@ fn package(name: &str, dependencies: &[&str]) -> Package {
         name: (*name).into(),
         kind: None,
         target: None,
+        optional: false,
     });
     Package {
         name: name.into(),
@@ -130,6 +131,13 @@ fn edge_to_the_house_tools() {
 fn external_dependency() {
     let (from, to) = edge("sheaves-slab", "smallvec");
     assert_kinds(TABLE, &slab(&["smallvec"]), &[Kind::ExternalDependency { from, to }]);
+    let [mut with, mut other] =
+        [package("sheaves-slab", &["serde"]), package("sheaves-slab", &["smallvec"])];
+    with.dependencies[0].optional = true;
+    assert_kinds(TABLE, &workspace(with), &[]);
+    other.dependencies[0].optional = true;
+    let (from, to) = edge("sheaves-slab", "smallvec");
+    assert_kinds(TABLE, &workspace(other), &[Kind::ExternalDependency { from, to }]);
     let mut of_tests = package("sheaves-slab", &["proptest", "sheaves-cli"]);
     for dependency in &mut of_tests.dependencies {
         dependency.kind = Some("dev".into());

@@ -31,10 +31,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// Sets the value of a key that has none, and returns it.
     ///
     /// ```
-    /// use std::hash::RandomState;
     /// use sheaves::{map::RcuHashMap, rcu::read};
     ///
-    /// let map = RcuHashMap::<u64, &str, RandomState>::new();
+    /// let map = RcuHashMap::<u64, &str>::new();
     /// let guard = read();
     /// assert_eq!(map.try_insert(1, "a", &guard), Ok(&"a"));
     /// let error = map.try_insert(1, "b", &guard).unwrap_err();
@@ -58,13 +57,35 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         Err(OccupiedError { current, not_inserted: value })
     }
 
+    /// [`RcuHashMap::try_insert`] of the value that `make` makes, which runs only if the key has
+    /// none.
+    ///
+    /// # Errors
+    /// The value of the key, if it has one.
+    ///
+    /// # Panics
+    /// When `make` changes the map.
+    pub fn try_insert_with<'g>(
+        &'g self,
+        key: K,
+        make: impl FnOnce() -> V,
+        guard: &'g Guard,
+    ) -> Result<&'g V, &'g V> {
+        let mut is_made = false;
+        let make = || {
+            is_made = true;
+            make()
+        };
+        let value = self.get_or_insert_with(key, make, guard);
+        if is_made { Ok(value) } else { Err(value) }
+    }
+
     /// The value of a key, or this one, which it gets if it has none.
     ///
     /// ```
-    /// use std::hash::RandomState;
     /// use sheaves::{map::RcuHashMap, rcu::read};
     ///
-    /// let map = RcuHashMap::<u64, &str, RandomState>::new();
+    /// let map = RcuHashMap::<u64, &str>::new();
     /// let guard = read();
     /// assert_eq!(map.get_or_insert(1, "a", &guard), &"a");
     /// assert_eq!(map.get_or_insert(1, "b", &guard), &"a");
@@ -77,10 +98,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// value.
     ///
     /// ```
-    /// use std::hash::RandomState;
     /// use sheaves::{map::RcuHashMap, rcu::read};
     ///
-    /// let lengths = RcuHashMap::<String, usize, RandomState>::new();
+    /// let lengths = RcuHashMap::<String, usize>::new();
     /// let word = "word";
     /// assert_eq!(lengths.get_or_insert_ref(word, || word.len(), &read()), &4);
     /// ```
@@ -107,10 +127,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// new value. No other thread changes the entry meanwhile. `make` runs at most once.
     ///
     /// ```
-    /// use std::hash::RandomState;
     /// use sheaves::{map::RcuHashMap, rcu::read};
     ///
-    /// let hits = RcuHashMap::<&str, u64, RandomState>::new();
+    /// let hits = RcuHashMap::<&str, u64>::new();
     /// let guard = read();
     /// assert_eq!(hits.update("a", |hits| hits + 1, &guard), None);
     /// hits.insert("a", 1, &guard);
@@ -128,13 +147,52 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         self.compute(key, |value| value.map(make), guard)
     }
 
+    /// Replaces the value of a key by what `make` computes from it, or sets it to `value` if it has
+    /// none. Returns the new value. No other thread changes the entry meanwhile.
+    ///
+    /// ```
+    /// use sheaves::map::RcuHashMap;
+    ///
+    /// let hits = RcuHashMap::<&str, u64>::new();
+    /// let pinned = hits.pin();
+    /// assert_eq!(pinned.update_or_insert("a", |hits| hits + 1, 1), &1);
+    /// assert_eq!(pinned.update_or_insert("a", |hits| hits + 1, 1), &2);
+    /// ```
+    ///
+    /// # Panics
+    /// When `make` changes the map.
+    pub fn update_or_insert<'g>(
+        &'g self,
+        key: K,
+        make: impl FnOnce(&V) -> V,
+        value: V,
+        guard: &'g Guard,
+    ) -> &'g V {
+        self.update_or_insert_with(key, make, || value, guard)
+    }
+
+    /// [`RcuHashMap::update_or_insert`] of the value that `other` makes, which runs only if the key
+    /// has none.
+    ///
+    /// # Panics
+    /// When a closure changes the map.
+    pub fn update_or_insert_with<'g>(
+        &'g self,
+        key: K,
+        make: impl FnOnce(&V) -> V,
+        other: impl FnOnce() -> V,
+        guard: &'g Guard,
+    ) -> &'g V {
+        let new = self.compute(key, |old| Some(old.map_or_else(other, make)), guard);
+        new.expect("the closure returns a value")
+    }
+
     /// Removes an entry; returns its key and its value, valid as long as the guard.
     ///
     /// ```
-    /// use std::hash::RandomState;
     /// use sheaves::{map::RcuHashMap, rcu::read};
     ///
-    /// let map = RcuHashMap::<String, u64, RandomState>::new();
+    /// let map = RcuHashMap::<String, u64>::new();
     /// let guard = read();
     /// map.insert(String::from("a"), 1, &guard);
     /// assert_eq!(map.remove_entry("a", &guard), Some((&String::from("a"), &1)));
@@ -158,10 +216,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// `is_wanted` runs at most once.
     ///
     /// ```
-    /// use std::hash::RandomState;
     /// use sheaves::{map::RcuHashMap, rcu::read};
     ///
-    /// let map = RcuHashMap::<u64, &str, RandomState>::new();
+    /// let map = RcuHashMap::<u64, &str>::new();
     /// let guard = read();
     /// map.insert(1, "a", &guard);
     /// assert_eq!(map.remove_if(&1, |_, value| value.is_empty(), &guard), Err((&1, &"a")));

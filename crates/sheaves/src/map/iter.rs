@@ -81,6 +81,20 @@ impl<'g, K, V> Iter<'g, K, V> {
         (after != 0).then_some(after)
     }
 
+    /// Splits off the second half of the units that are left, unless they are few.
+    #[cfg(feature = "rayon")]
+    pub(super) fn split(mut self) -> (Self, Option<Self>) {
+        const UNITS_MIN: usize = 16;
+        let (table, target, end) = (self.table, self.target, self.end);
+        let unit = self.unit + (end - self.unit) / 2;
+        if end - unit < UNITS_MIN {
+            return (self, None);
+        }
+        self.end = unit;
+        let (bucket, places) = (None, Places::occupied(0));
+        (self, Some(Iter { table, target, unit, end, second: None, bucket, places }))
+    }
+
     /// The next entry.
     pub(super) fn next_entry(&mut self) -> Option<*mut Entry<K, V>> {
         loop {

@@ -17,7 +17,7 @@ mod bucket;
 mod closures;
 mod conditional;
 mod entry;
-mod into_iter;
+mod hasher;
 mod iter;
 mod pinned;
 mod resize;
@@ -32,30 +32,32 @@ mod write;
 use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use sheaves_rcu::{Guard, read};
 
 use bucket::MOVED;
 pub use conditional::OccupiedError;
 use entry::{Defer, Entry, Limbo, Unlinked};
-pub use into_iter::IntoIter;
+pub use hasher::{DefaultHashBuilder, DefaultHasher};
 pub use iter::Iter;
 pub use pinned::Pinned;
 pub use set::RcuHashSet;
 use spread::spread;
 use table::{Series, Table};
 use tags::tag_of;
+pub use traits::IntoIter;
+#[cfg(feature = "rayon")]
+pub use traits::ParIter;
 
 /// A concurrent hash map for many readers. A lookup takes no lock, executes no atomic
 /// read-modify-write instruction, and writes only the thread's own word, for its read section.
 ///
 /// ```
-/// use std::hash::RandomState;
 /// use sheaves::map::RcuHashMap;
 /// use sheaves::rcu::read;
 ///
-/// let sessions = RcuHashMap::<u64, String, RandomState>::new();
+/// let sessions = RcuHashMap::new();
 /// let guard = read();
 /// sessions.insert(7, String::from("seven"), &guard);
 /// assert_eq!(sessions.get(&7, &guard).map(String::as_str), Some("seven"));
@@ -68,9 +70,8 @@ use tags::tag_of;
 /// A reference ends with the guard under which it was found:
 ///
 /// ```compile_fail,E0505
-/// # use std::hash::RandomState;
 /// # use sheaves::{map::RcuHashMap, rcu::read};
-/// # let sessions = RcuHashMap::<u64, String, RandomState>::new();
+/// # let sessions = RcuHashMap::<u64, String>::new();
 /// let guard = read();
 /// let found = sessions.get(&7, &guard);
 /// drop(guard);
@@ -80,9 +81,8 @@ use tags::tag_of;
 /// and with the map:
 ///
 /// ```compile_fail,E0505
-/// # use std::hash::RandomState;
 /// # use sheaves::{map::RcuHashMap, rcu::read};
-/// # let sessions = RcuHashMap::<u64, String, RandomState>::new();
+/// # let sessions = RcuHashMap::<u64, String>::new();
 /// # let guard = read();
 /// let found = sessions.get(&7, &guard);
 /// drop(sessions);
@@ -91,11 +91,11 @@ use tags::tag_of;
 ///
 /// # Hasher
 ///
-/// `S` makes the hashes: `std::hash::RandomState`, or a faster one from a crate. The map mixes all
-/// bits of a hash, so that one multiplication, or the number itself as its hash, is good enough for
-/// keys that differ in any bits. `Hash`, `Eq` and closures run while the chain of their key is
-/// locked: they must not change the map. A closure that does panics. Keys and values are dropped
-/// without that lock: their destructors may use the map.
+/// `S` makes the hashes: [`DefaultHashBuilder`], `std::hash::RandomState`, or one from a crate. The
+/// map mixes all bits of a hash, so that one multiplication, or the number itself as its hash, is
+/// good enough for keys that differ in any bits. `Hash`, `Eq` and closures run while the chain of
+/// their key is locked: they must not change the map. A closure that does panics. Keys and values
+/// are dropped without that lock: their destructors may use the map.
 ///
 /// # Cost
 ///
@@ -151,12 +151,12 @@ use tags::tag_of;
 /// Tables, and the entries in them, are from `Table::new` and `Entry::new`. One that can no longer
 /// be found is retired, once. Every entry is in the chain of its hash: in the map's table or, if
 /// that chain has moved, in the next table.
-pub struct RcuHashMap<K, V, S> {
+pub struct RcuHashMap<K, V, S = DefaultHashBuilder> {
     /// See [`Table`]. Null until the first insertion, and the first one after `clear`.
     table: AtomicPtr<Table<Entry<K, V>>>,
     hasher: S,
-    /// Buckets for the requested capacity.
-    buckets_min: usize,
+    /// Buckets for the requested capacity. Only grows.
+    buckets_min: AtomicUsize,
     limbo: Limbo<K, V>,
 }
 
@@ -166,16 +166,21 @@ unsafe impl<K: Send, V: Send, S: Send> Send for RcuHashMap<K, V, S> {}
 // drops them in any thread.
 unsafe impl<K: Send + Sync, V: Send + Sync, S: Sync> Sync for RcuHashMap<K, V, S> {}
 
-impl<K: Send + 'static, V: Send + 'static, S> RcuHashMap<K, V, S> {
-    /// An empty map. Allocates nothing.
+impl<K: Send + 'static, V: Send + 'static> RcuHashMap<K, V> {
+    /// An empty map, also for a `static`. Allocates nothing.
     #[must_use]
-    pub fn new() -> RcuHashMap<K, V, S>
-    where
-        S: Default,
-    {
-        RcuHashMap::with_hasher(S::default())
+    pub const fn new() -> RcuHashMap<K, V> {
+        RcuHashMap::with_hasher(DefaultHashBuilder::new())
     }
 
+    /// An empty map that holds `capacity` entries before it grows, and never shrinks below that.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> RcuHashMap<K, V> {
+        RcuHashMap::with_capacity_and_hasher(capacity, DefaultHashBuilder::new())
+    }
+}
+
+impl<K: Send + 'static, V: Send + 'static, S> RcuHashMap<K, V, S> {
     /// An empty map with a hasher, also for a `static`. Allocates nothing.
     ///
     /// ```
@@ -191,16 +196,7 @@ impl<K: Send + 'static, V: Send + 'static, S> RcuHashMap<K, V, S> {
         RcuHashMap::empty(hasher, Some(Entry::defer))
     }
 
-    /// [`RcuHashMap::with_capacity_and_hasher`] with the default of the hasher.
-    #[must_use]
-    pub fn with_capacity(capacity: usize) -> RcuHashMap<K, V, S>
-    where
-        S: Default,
-    {
-        RcuHashMap::with_capacity_and_hasher(capacity, S::default())
-    }
-
-    /// An empty map that holds `capacity` entries before it grows, and never shrinks below that.
+    /// [`RcuHashMap::with_capacity`] with a hasher.
     #[must_use]
     pub fn with_capacity_and_hasher(capacity: usize, hasher: S) -> RcuHashMap<K, V, S> {
         RcuHashMap::with_hasher(hasher).reserved(capacity)
@@ -213,12 +209,12 @@ impl<K, V, S> RcuHashMap<K, V, S> {
     /// [destruction](RcuHashMap#destruction-of-values).
     ///
     /// ```
-    /// use std::{hash::RandomState, rc::Rc};
-    /// use sheaves::{map::RcuHashMap, rcu::read};
+    /// use std::rc::Rc;
+    /// use sheaves::{map::{DefaultHashBuilder, RcuHashMap}, rcu::read};
     ///
     /// let line = String::from("name=value");
     /// let (name, value) = line.split_once('=').unwrap();
-    /// let fields = RcuHashMap::scoped(0, RandomState::new());
+    /// let fields = RcuHashMap::scoped(0, DefaultHashBuilder::new());
     /// fields.insert(name, Rc::new(value), &read());
     /// assert_eq!(fields.get("name", &read()).map(|value| **value), Some("value"));
     /// ```
@@ -231,7 +227,7 @@ impl<K, V, S> RcuHashMap<K, V, S> {
         RcuHashMap {
             table: AtomicPtr::new(null_mut()),
             hasher,
-            buckets_min: 0,
+            buckets_min: AtomicUsize::new(0),
             limbo: Limbo::new(defer),
         }
     }
@@ -239,10 +235,9 @@ impl<K, V, S> RcuHashMap<K, V, S> {
     /// An empty map with room for `capacity` entries.
     fn reserved(mut self, capacity: usize) -> RcuHashMap<K, V, S> {
         if capacity > 0 {
-            let buckets = capacity.div_ceil(table::ENTRIES_MAX).max(table::BUCKETS_MIN);
-            // More than there is memory for is as good as the most.
-            self.buckets_min = buckets.checked_next_power_of_two().unwrap_or(usize::MAX / 2 + 1);
-            *self.table.get_mut() = Series::begin(self.buckets_min);
+            let buckets = table::buckets_for(capacity);
+            *self.buckets_min.get_mut() = buckets;
+            *self.table.get_mut() = Series::begin(buckets);
         }
         self
     }
@@ -278,10 +273,10 @@ impl<K, V, S> RcuHashMap<K, V, S> {
     /// waits until the library has dropped what was removed before.
     ///
     /// ```
-    /// use std::{hash::RandomState, sync::Arc};
-    /// use sheaves::{map::RcuHashMap, rcu::{read, synchronize}};
+    /// use std::sync::Arc;
+    /// use sheaves::{map::{DefaultHashBuilder, RcuHashMap}, rcu::{read, synchronize}};
     ///
-    /// let map = RcuHashMap::<u64, Arc<u64>, RandomState>::scoped(0, RandomState::new());
+    /// let map = RcuHashMap::scoped(0, DefaultHashBuilder::new());
     /// let value = Arc::new(1);
     /// map.insert(1, Arc::clone(&value), &read());
     /// map.remove(&1, &read());

@@ -1,5 +1,6 @@
 //! A map and the guard of a read section in one.
 
+use alloc::borrow::ToOwned;
 use core::borrow::Borrow;
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
@@ -20,10 +21,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// Begins a read section, for calls of the map that need no other guard.
     ///
     /// ```
-    /// use std::hash::RandomState;
     /// use sheaves::map::RcuHashMap;
     ///
-    /// let sessions = RcuHashMap::<u64, &str, RandomState>::new();
+    /// let sessions = RcuHashMap::<u64, &str>::new();
     /// let pinned = sessions.pin();
     /// pinned.insert(7, "seven");
     /// assert_eq!(pinned.get(&7), Some(&"seven"));
@@ -119,6 +119,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Pinned<'_, K, V, S> {
         self.map.try_insert(key, value, &self.guard)
     }
 
+    /// See [`RcuHashMap::try_insert_with`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_insert_with(&self, key: K, make: impl FnOnce() -> V) -> Result<&V, &V> {
+        self.map.try_insert_with(key, make, &self.guard)
+    }
+
     /// See [`RcuHashMap::get_or_insert`].
     pub fn get_or_insert(&self, key: K, value: V) -> &V {
         self.map.get_or_insert(key, value, &self.guard)
@@ -127,6 +135,30 @@ impl<K: Hash + Eq, V, S: BuildHasher> Pinned<'_, K, V, S> {
     /// See [`RcuHashMap::get_or_insert_with`].
     pub fn get_or_insert_with(&self, key: K, make: impl FnOnce() -> V) -> &V {
         self.map.get_or_insert_with(key, make, &self.guard)
+    }
+
+    /// See [`RcuHashMap::get_or_insert_ref`].
+    pub fn get_or_insert_ref<Q>(&self, key: &Q, make: impl FnOnce() -> V) -> &V
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        self.map.get_or_insert_ref(key, make, &self.guard)
+    }
+
+    /// See [`RcuHashMap::update_or_insert`].
+    pub fn update_or_insert(&self, key: K, make: impl FnOnce(&V) -> V, value: V) -> &V {
+        self.map.update_or_insert(key, make, value, &self.guard)
+    }
+
+    /// See [`RcuHashMap::update_or_insert_with`].
+    pub fn update_or_insert_with(
+        &self,
+        key: K,
+        make: impl FnOnce(&V) -> V,
+        other: impl FnOnce() -> V,
+    ) -> &V {
+        self.map.update_or_insert_with(key, make, other, &self.guard)
     }
 
     /// See [`RcuHashMap::update`].
@@ -168,6 +200,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Pinned<'_, K, V, S> {
         K: Borrow<Q>,
     {
         self.map.remove_if(key, is_wanted, &self.guard)
+    }
+
+    /// See [`RcuHashMap::retain`]. The read section of this lasts meanwhile.
+    pub fn retain(&self, keep: impl FnMut(&K, &V) -> bool) {
+        self.map.retain(keep);
+    }
+
+    /// See [`RcuHashMap::reserve`].
+    pub fn reserve(&self, additional: usize) {
+        self.map.reserve(additional);
     }
 
     /// See [`RcuHashMap::clear`].

@@ -33,12 +33,13 @@ use core::hash::{BuildHasher, Hash};
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 
+use sheaves_rcu::read;
 use sheaves_sys::{fork, report};
 
 use super::RcuHashMap;
 use super::bucket::{Bucket, Held, MOVED};
 use super::entry::Entry;
-use super::table::{BUCKETS_MIN, ENTRIES_MAX, Table};
+use super::table::{BUCKETS_MIN, ENTRIES_MAX, Table, buckets_for};
 use super::tags::tag_of;
 
 /// Units that a writer moves at a time: about as much work as ten insertions. So a table of twice
@@ -51,6 +52,43 @@ const UNITS_PASSED: usize = 64;
 const BUCKETS_PER_ENTRY_MAX: usize = 2;
 
 impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
+    /// Makes room for `additional` more entries, so that their insertion does not resize the table,
+    /// which never shrinks below that. Moves the entries that are there.
+    ///
+    /// Ends sooner where memory is out, or where other threads keep chains locked or are moving
+    /// entries, too: then insertions do the rest.
+    ///
+    /// ```
+    /// use sheaves::map::RcuHashMap;
+    ///
+    /// let squares = RcuHashMap::<u64, u64>::new();
+    /// squares.reserve(1000);
+    /// let capacity = squares.capacity();
+    /// (&squares).extend((0..1000).map(|number| (number, number * number)));
+    /// assert!(capacity >= 1000 && squares.capacity() == capacity);
+    /// ```
+    pub fn reserve(&self, additional: usize) {
+        let wanted = buckets_for(self.len().saturating_add(additional));
+        // Relaxed: a number.
+        self.buckets_min.fetch_max(wanted, Ordering::Relaxed);
+        loop {
+            let _guard = read();
+            let Some(table) = self.table() else { return self.make_table() };
+            if table.buckets() >= wanted {
+                return;
+            }
+            if !table.is_moving() {
+                self.start(table, table.buckets() * 2);
+            }
+            for _ in 0..table.buckets().div_ceil(UNITS) {
+                self.help(table);
+            }
+            if self.is_current(table) {
+                return;
+            }
+        }
+    }
+
     /// Called after an insertion that found its chain full: doubles the table if it is too small.
     #[cold]
     #[inline(never)]
@@ -65,7 +103,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     #[inline(never)]
     pub(super) fn shrink(&self, table: &Table<Entry<K, V>>) {
         let buckets = table.buckets();
-        let least = BUCKETS_MIN.max(self.buckets_min);
+        // Relaxed: a number.
+        let least = BUCKETS_MIN.max(self.buckets_min.load(Ordering::Relaxed));
         let is_sparse = || table.len() < buckets / BUCKETS_PER_ENTRY_MAX;
         if buckets > least && self.is_current(table) && is_sparse() {
             self.start(table, buckets / 2);

@@ -7,48 +7,43 @@ use core::iter::FusedIterator;
 
 use sheaves_rcu::{Guard, read};
 
-use super::RcuHashMap;
+use super::{DefaultHashBuilder, RcuHashMap};
 
 /// A concurrent hash set for many readers: an [`RcuHashMap`] without values, whose documentation
 /// says what its calls cost.
 ///
 /// ```
-/// use std::hash::RandomState;
 /// use sheaves::{map::RcuHashSet, rcu::read};
 ///
-/// let seen = RcuHashSet::<String, RandomState>::new();
+/// let seen = RcuHashSet::<String>::new();
 /// let guard = read();
 /// assert!(seen.insert(String::from("a"), &guard));
 /// assert!(!seen.insert(String::from("a"), &guard));
 /// assert!(seen.contains("a") && seen.remove("a", &guard) && seen.is_empty());
 /// ```
-pub struct RcuHashSet<T, S> {
+pub struct RcuHashSet<T, S = DefaultHashBuilder> {
     map: RcuHashMap<T, (), S>,
 }
 
-impl<T: Send + 'static, S> RcuHashSet<T, S> {
+impl<T: Send + 'static> RcuHashSet<T> {
     /// See [`RcuHashMap::new`].
     #[must_use]
-    pub fn new() -> RcuHashSet<T, S>
-    where
-        S: Default,
-    {
-        RcuHashSet::with_hasher(S::default())
-    }
-
-    /// See [`RcuHashMap::with_hasher`].
-    #[must_use]
-    pub const fn with_hasher(hasher: S) -> RcuHashSet<T, S> {
-        RcuHashSet { map: RcuHashMap::with_hasher(hasher) }
+    pub const fn new() -> RcuHashSet<T> {
+        RcuHashSet { map: RcuHashMap::new() }
     }
 
     /// See [`RcuHashMap::with_capacity`].
     #[must_use]
-    pub fn with_capacity(capacity: usize) -> RcuHashSet<T, S>
-    where
-        S: Default,
-    {
-        RcuHashSet::with_capacity_and_hasher(capacity, S::default())
+    pub fn with_capacity(capacity: usize) -> RcuHashSet<T> {
+        RcuHashSet { map: RcuHashMap::with_capacity(capacity) }
+    }
+}
+
+impl<T: Send + 'static, S> RcuHashSet<T, S> {
+    /// See [`RcuHashMap::with_hasher`].
+    #[must_use]
+    pub const fn with_hasher(hasher: S) -> RcuHashSet<T, S> {
+        RcuHashSet { map: RcuHashMap::with_hasher(hasher) }
     }
 
     /// See [`RcuHashMap::with_capacity_and_hasher`].
@@ -124,6 +119,17 @@ impl<T: Hash + Eq, S: BuildHasher> RcuHashSet<T, S> {
         self.map.remove_entry(value, guard).map(|(value, ())| value)
     }
 
+    /// See [`RcuHashMap::reserve`].
+    pub fn reserve(&self, additional: usize) {
+        self.map.reserve(additional);
+    }
+
+    /// The hasher.
+    #[must_use]
+    pub fn hasher(&self) -> &S {
+        self.map.hasher()
+    }
+
     /// See [`RcuHashMap::retain`].
     pub fn retain(&self, mut keep: impl FnMut(&T) -> bool) {
         self.map.retain(|value, ()| keep(value));
@@ -137,7 +143,7 @@ impl<T: Hash + Eq, S: BuildHasher> RcuHashSet<T, S> {
 
 impl<T: Send + 'static, S: Default> Default for RcuHashSet<T, S> {
     fn default() -> RcuHashSet<T, S> {
-        RcuHashSet::new()
+        RcuHashSet::with_hasher(S::default())
     }
 }
 
@@ -169,7 +175,7 @@ impl<T: Hash + Eq, S: BuildHasher> Extend<T> for RcuHashSet<T, S> {
 
 impl<T: Hash + Eq + Send + 'static, S: BuildHasher + Default> FromIterator<T> for RcuHashSet<T, S> {
     fn from_iter<I: IntoIterator<Item = T>>(values: I) -> RcuHashSet<T, S> {
-        let mut set = RcuHashSet::new();
+        let mut set = RcuHashSet::default();
         set.extend(values);
         set
     }

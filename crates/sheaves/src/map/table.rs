@@ -19,6 +19,12 @@ pub(super) const BUCKETS_MIN: usize = 8;
 /// occupied, and one entry in twenty-five is in an overflow bucket.
 pub(super) const ENTRIES_MAX: usize = 4;
 
+/// Buckets for that many entries. More than there is memory for is as good as the most.
+pub(super) fn buckets_for(entries: usize) -> usize {
+    let buckets = entries.div_ceil(ENTRIES_MAX).max(BUCKETS_MIN);
+    buckets.checked_next_power_of_two().unwrap_or(usize::MAX / 2 + 1)
+}
+
 /// The head of a table; its buckets follow.
 ///
 /// | `next` | `moved` | state |

@@ -86,9 +86,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     where
         K: Borrow<Q>,
     {
-        let chain = self.lock(self.hash(key), guard)?;
-        let found = chain.find(key)?;
-        Some(&self.take(chain, &found, guard).value)
+        self.remove_entry(key, guard).map(|(_, value)| value)
     }
 
     /// Replaces the value of a key, or its absence, by what `make` computes from it, and returns
@@ -99,10 +97,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// When `make` changes the map.
     ///
     /// ```
-    /// use std::hash::RandomState;
     /// use sheaves::{map::RcuHashMap, rcu::read};
     ///
-    /// let words = RcuHashMap::<&str, u32, RandomState>::new();
+    /// let words = RcuHashMap::<&str, u32>::new();
     /// let guard = read();
     /// for word in ["a", "b", "a"] {
     ///     words.compute(word, |count| Some(count.map_or(1, |count| count + 1)), &guard);
@@ -252,8 +249,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     }
 
     #[cold]
-    fn make_table(&self) {
-        let made = Series::begin(BUCKETS_MIN.max(self.buckets_min));
+    pub(super) fn make_table(&self) {
+        // Relaxed: a number.
+        let made = Series::begin(BUCKETS_MIN.max(self.buckets_min.load(Ordering::Relaxed)));
         if made.is_null() {
             handle_alloc_error(Layout::new::<Table<Entry<K, V>>>());
         }

@@ -32,7 +32,7 @@ impl Inherited {
             count: PerCpuRef::new(|| {}),
             cookie: Cookie::get(),
             counter: Counter::new(),
-            map: Map::new(),
+            map: Map::default(),
         };
         check(inherited.count.try_get());
         inherited.counter.add(5);
@@ -165,7 +165,7 @@ fn use_everything(world: &World, dice: &mut Dice) {
     // Relaxed: a count.
     world.value.get()[1].fetch_add(1, Ordering::Relaxed);
     enter(c"a map");
-    work::fill_and_empty(&Map::new(), 0, 500);
+    work::fill_and_empty(&Map::default(), 0, 500);
     // Other threads were changing it, with these keys.
     work::fill_and_empty(&world.map, 900, 2500);
     world.map.retain(|key, _| key % 2 == 0);

@@ -45,7 +45,7 @@ impl World {
             domain: Srcu::new().unwrap(),
             counter: Counter::new(),
             value: PerCpu::zeroed().unwrap(),
-            map: Map::new(),
+            map: Map::default(),
         }))
     }
 }

@@ -17,7 +17,7 @@ const MANY: u64 = 1000;
 type Map<V> = RcuHashMap<u64, V, RandomState>;
 
 fn filled(value: &Arc<()>) -> Map<Arc<()>> {
-    let map = Map::new();
+    let map = Map::default();
     (0..MANY).for_each(|key| _ = map.insert(key, Arc::clone(value), &read()));
     map
 }
@@ -98,7 +98,7 @@ impl Drop for Marked<'_> {
 fn storm_of_changes_and_clears() {
     static DROPS: AtomicU64 = AtomicU64::new(0);
     DROPS.store(0, Ordering::Relaxed);
-    let (map, made) = (Map::<Marked<'static>>::new(), AtomicU64::new(0));
+    let (map, made) = (Map::<Marked<'static>>::default(), AtomicU64::new(0));
     let (rounds, stop) = (if engines::is_small() { 10 } else { 200 }, AtomicBool::new(false));
     let (map, made, stop) = (&map, &made, &stop);
     std::thread::scope(|scope| {

@@ -28,7 +28,7 @@ fn count() -> u64 {
 
 #[test]
 fn one_of_several_insertions_succeeds() {
-    let (map, wins) = (Map::new(), AtomicU64::new(0));
+    let (map, wins) = (Map::default(), AtomicU64::new(0));
     in_threads(|thread| {
         for key in 0..count() {
             let pinned = map.pin();
@@ -114,7 +114,7 @@ impl ToOwned for NameRef {
 
 #[test]
 fn key_that_is_there_is_not_cloned() {
-    let map = RcuHashMap::<Name, u64, RandomState>::with_capacity(100);
+    let map = RcuHashMap::<Name, u64>::with_capacity(100);
     let guard = read();
     for _ in 0..3 {
         assert_eq!(map.get_or_insert_ref(NameRef::new("a"), || 7, &guard), &7);

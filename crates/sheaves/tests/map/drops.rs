@@ -169,7 +169,7 @@ fn keys_are_dropped_too() {
 #[test]
 fn removed_values_of_an_idle_map_are_dropped() {
     let count = if engines::is_small() { 100 } else { 1000 };
-    let map = RcuHashMap::<u64, Arc<()>, RandomState>::new();
+    let map = RcuHashMap::<u64, Arc<()>, RandomState>::default();
     let value = Arc::new(());
     let fill = || {
         for key in 0..count {

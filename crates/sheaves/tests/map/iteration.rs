@@ -26,7 +26,7 @@ fn fill(map: &RcuHashMap<u64, u64, RandomState>, keys: core::ops::Range<u64>) {
 #[test]
 fn permanent_keys_are_returned_exactly_once_during_resizes() {
     let rounds = if engines::is_small() { 3 } else { 30 };
-    let map = RcuHashMap::<u64, u64, RandomState>::new();
+    let map = RcuHashMap::<u64, u64, RandomState>::default();
     fill(&map, 0..STAY);
     let (stop, resizes) = (AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|scope| {
@@ -83,7 +83,7 @@ fn permanent_keys_are_returned_exactly_once_during_resizes() {
 
 #[test]
 fn iterator_stays_with_its_table() {
-    let map = RcuHashMap::<u64, u64, RandomState>::new();
+    let map = RcuHashMap::<u64, u64, RandomState>::default();
     fill(&map, 0..1000);
     let guard = read();
     let mut all = map.iter(&guard);
@@ -100,7 +100,7 @@ fn iterator_stays_with_its_table() {
 #[test]
 fn iteration_is_complete_at_every_stage_of_a_resize() {
     let keys = 64..if engines::is_small() { 600 } else { 3000 };
-    let map = RcuHashMap::<u64, u64, RandomState>::new();
+    let map = RcuHashMap::<u64, u64, RandomState>::default();
     fill(&map, 0..64);
     let check = |step: u64, change: &dyn Fn()| {
         let guard = read();
@@ -129,7 +129,7 @@ fn iteration_is_complete_at_every_stage_of_a_resize() {
 /// Other tests have readers, too, so it may take more than one call.
 #[test]
 fn grace_periods_end_during_retain() {
-    let map = RcuHashMap::<u64, u64, RandomState>::new();
+    let map = RcuHashMap::<u64, u64, RandomState>::default();
     let (begin, mut has_passed) = (Instant::now(), false);
     while !has_passed {
         assert!(begin.elapsed() < Duration::from_secs(20), "no grace period has ended");
@@ -149,7 +149,7 @@ fn grace_periods_end_during_retain() {
 /// The table has another size in each batch.
 #[test]
 fn retain_sees_every_key_during_resizes() {
-    let map = RcuHashMap::<u64, u64, RandomState>::new();
+    let map = RcuHashMap::<u64, u64, RandomState>::default();
     fill(&map, 0..KEYS);
     for step in [1, 7, 30] {
         let (mut times, mut calls, mut is_large) = (vec![0; STAY as usize], 0_u64, true);

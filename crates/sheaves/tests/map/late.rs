@@ -50,7 +50,7 @@ fn insert_all<S: BuildHasher>(map: &RcuHashMap<Key, u64, S>, keys: impl Iterator
 /// A table that is outgrown while a thread delays its own resize must continue to grow.
 #[test]
 fn table_that_is_resized_late_still_becomes_large_enough() {
-    let map = RcuHashMap::<Key, u64, BuildHasherDefault<Itself>>::new();
+    let map = RcuHashMap::<Key, u64, BuildHasherDefault<Itself>>::default();
     let (done, is_done) = mpsc::channel();
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -91,7 +91,7 @@ fn table_that_is_resized_late_still_becomes_large_enough() {
 fn chain_that_is_locked_for_long_is_moved_later() {
     // Few: their chains stay as long as the table that is being left.
     let keys = 8..if engines::is_small() { 300 } else { 2000 };
-    let map = &RcuHashMap::<Key, u64, BuildHasherDefault<Itself>>::new();
+    let map = &RcuHashMap::<Key, u64, BuildHasherDefault<Itself>>::default();
     let others = || keys.clone().filter(|key| key % CHAINS != 0);
     let remove_others = || {
         others().for_each(|key| {

@@ -15,6 +15,7 @@ mod sequential;
 #[path = "../../src/map/spread.rs"]
 mod spread;
 mod storm;
+mod surface;
 mod unwinding;
 
 use core::hash::{BuildHasher, Hasher};

@@ -12,7 +12,7 @@ use super::{Random, Spread, engines};
 /// Random operations on both maps, with all results compared. The number of entries rises and
 /// falls.
 fn compare<S: BuildHasher + Default>(seed: u64, keys: u64, operations: usize) {
-    let map = RcuHashMap::<u64, u64, S>::new();
+    let map = RcuHashMap::<u64, u64, S>::default();
     let mut model = HashMap::new();
     let mut random = Random::new(seed);
     let (mut capacity_max, mut capacity_min_after) = (0, usize::MAX);
@@ -125,7 +125,7 @@ fn tables_grow_and_shrink_to_what_was_asked_for() {
 
 #[test]
 fn keys_are_found_by_what_they_borrow() {
-    let map = RcuHashMap::<String, Vec<u8>, RandomState>::new();
+    let map = RcuHashMap::<String, Vec<u8>, RandomState>::default();
     let guard = read();
     for number in 0..1000 {
         map.insert(format!("key {number}"), vec![1; number], &guard);
@@ -139,11 +139,11 @@ fn keys_are_found_by_what_they_borrow() {
 
 #[test]
 fn values_without_size_and_large_ones() {
-    let set = RcuHashMap::<(), (), RandomState>::new();
+    let set = RcuHashMap::<(), (), RandomState>::default();
     assert!(set.insert((), (), &read()).is_none());
     assert!(set.insert((), (), &read()).is_some());
     assert_eq!((set.len(), set.contains_key(&())), (1, true));
-    let large = RcuHashMap::<u8, [u64; 10_000], RandomState>::new();
+    let large = RcuHashMap::<u8, [u64; 10_000], RandomState>::default();
     for round in 0..100 {
         large.insert(round % 3, [u64::from(round); 10_000], &read());
     }
@@ -152,7 +152,7 @@ fn values_without_size_and_large_ones() {
 
 #[test]
 fn closure_that_panics_changes_nothing() {
-    let map = RcuHashMap::<u64, u64, RandomState>::new();
+    let map = RcuHashMap::<u64, u64, RandomState>::default();
     map.insert(1, 1, &read());
     for key in [1, 2] {
         let attempt = core::panic::AssertUnwindSafe(|| {

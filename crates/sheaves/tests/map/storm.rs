@@ -152,7 +152,7 @@ fn look<V: Value, S: BuildHasher>(
 }
 
 fn storm<V: Value + 'static, S: BuildHasher + Default + Sync>() {
-    let map = RcuHashMap::<u64, V, S>::new();
+    let map = RcuHashMap::<u64, V, S>::default();
     let floors: Vec<_> = (0..WRITERS * KEYS).map(|_| AtomicU64::new(0)).collect();
     let stop = AtomicBool::new(false);
     let found = AtomicU64::new(0);
@@ -201,7 +201,7 @@ fn readers_find_what_is_there_in_long_chains() {
 #[test]
 fn changes_of_one_key_exclude_each_other() {
     let rounds = if engines::is_small() { 500 } else { 20_000 };
-    let map = RcuHashMap::<u8, u64, RandomState>::new();
+    let map = RcuHashMap::<u8, u64, RandomState>::default();
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -217,7 +217,7 @@ fn changes_of_one_key_exclude_each_other() {
 /// A lock that is held for long: the other threads sleep, and are woken.
 #[test]
 fn thread_that_waits_for_a_chain_is_woken() {
-    let map = RcuHashMap::<u8, u64, RandomState>::new();
+    let map = RcuHashMap::<u8, u64, RandomState>::default();
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {

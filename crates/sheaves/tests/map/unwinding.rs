@@ -124,7 +124,7 @@ impl Drop for Panicking {
 #[test]
 fn closure_that_changes_its_own_map_panics() {
     type Map = RcuHashMap<u64, u64, RandomState>;
-    let (map, other) = (Map::new(), Map::new());
+    let (map, other) = (Map::default(), Map::default());
     map.insert(1, 1, &read());
     let guard = read();
     let changes: [&dyn Fn(u64); 5] = [
@@ -210,7 +210,7 @@ impl Hasher for Last {
 /// An iterator at its end is at the last bucket, to which another one is linked afterwards.
 #[test]
 fn finished_iterator_stays_at_its_end() {
-    let map = RcuHashMap::<u64, u64, Last>::new();
+    let map = RcuHashMap::<u64, u64, Last>::default();
     for key in 0..6 {
         map.insert(key, key, &read());
     }

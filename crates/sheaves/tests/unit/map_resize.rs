@@ -33,7 +33,7 @@ type Map = RcuHashMap<u64, u64, BuildHasherDefault<Itself>>;
 
 /// A map whose table is being halved, with entries in both chains of the last unit.
 fn halving() -> Map {
-    let map = Map::new();
+    let map = Map::default();
     let change = |key, is_new| {
         if is_new {
             map.insert(key, key, &read())

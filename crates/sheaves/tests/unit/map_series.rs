@@ -14,7 +14,7 @@ type Map = RcuHashMap<u64, Arc<()>, RandomState>;
 
 /// A map whose table is being doubled, to at least as many buckets as are exchanged.
 fn growing(value: &Arc<()>) -> Map {
-    let map = Map::new();
+    let map = Map::default();
     let mut keys = 0..;
     let guard = read();
     let is_growing = || map.table().is_some_and(|table| table.is_moving() && table.buckets() > 64);

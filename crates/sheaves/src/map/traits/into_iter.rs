@@ -6,17 +6,15 @@ use core::iter::FusedIterator;
 use core::mem::{ManuallyDrop, replace};
 use core::ptr::null_mut;
 
-use super::RcuHashMap;
-use super::entry::Entry;
-use super::series;
+use crate::map::entry::Entry;
+use crate::map::{RcuHashMap, series};
 
 /// The entries of a map that is over, in no particular order.
 ///
 /// ```
-/// use std::hash::RandomState;
 /// use sheaves::map::RcuHashMap;
 ///
-/// let map = RcuHashMap::<u64, String, RandomState>::from([(7, String::from("seven"))]);
+/// let map = RcuHashMap::<u64, String>::from([(7, String::from("seven"))]);
 /// assert_eq!(map.into_iter().collect::<Vec<_>>(), [(7, String::from("seven"))]);
 /// ```
 pub struct IntoIter<K, V> {

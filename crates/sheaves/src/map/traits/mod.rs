@@ -1,17 +1,31 @@
-//! Traits of the map, and making one of other collections.
+//! Traits of the map: of the language, and those of rayon and serde.
+
+mod into_iter;
+#[cfg(feature = "rayon")]
+mod parallel;
+#[cfg(feature = "serde")]
+mod serial;
 
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
+use core::panic::{RefUnwindSafe, UnwindSafe};
 
 use sheaves_rcu::read;
 
 use super::RcuHashMap;
+pub use into_iter::IntoIter;
+#[cfg(feature = "rayon")]
+pub use parallel::ParIter;
 
 impl<K: Send + 'static, V: Send + 'static, S: Default> Default for RcuHashMap<K, V, S> {
     fn default() -> RcuHashMap<K, V, S> {
-        RcuHashMap::new()
+        RcuHashMap::with_hasher(S::default())
     }
 }
+
+// A panic of a closure, of `Eq` or of a destructor leaves the map whole.
+impl<K: UnwindSafe, V: UnwindSafe, S: UnwindSafe> UnwindSafe for RcuHashMap<K, V, S> {}
+impl<K: RefUnwindSafe, V: RefUnwindSafe, S: RefUnwindSafe> RefUnwindSafe for RcuHashMap<K, V, S> {}
 
 impl<K: Hash + Eq + fmt::Debug, V: fmt::Debug, S: BuildHasher> fmt::Debug for RcuHashMap<K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -56,10 +70,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Extend<(K, V)> for RcuHashMap<K, V, S> {
 }
 
 /// ```
-/// use std::hash::RandomState;
 /// use sheaves::map::RcuHashMap;
 ///
-/// type Squares = RcuHashMap<u64, u64, RandomState>;
+/// type Squares = RcuHashMap<u64, u64>;
 /// let squares: Squares = (1..4).map(|number| (number, number * number)).collect();
 /// assert_eq!(squares, Squares::from([(1, 1), (2, 4), (3, 9)]));
 /// assert_eq!(squares.clone(), squares);
@@ -71,7 +84,7 @@ where
     S: BuildHasher + Default,
 {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> RcuHashMap<K, V, S> {
-        let mut map = RcuHashMap::new();
+        let mut map = RcuHashMap::default();
         map.extend(entries);
         map
     }

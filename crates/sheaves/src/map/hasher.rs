@@ -1,0 +1,118 @@
+//! The hasher of maps that name none.
+
+use core::fmt;
+use core::hash::{BuildHasher, Hasher};
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use sheaves_sys::process;
+
+#[cfg(feature = "foldhash")]
+type Inner = foldhash::fast::FoldHasher<'static>;
+#[cfg(not(feature = "foldhash"))]
+#[expect(deprecated, reason = "its successor is in `std`")]
+type Inner = core::hash::SipHasher;
+
+/// The hasher of maps that name none. It differs between processes, so that keys from outside
+/// cannot be chosen to meet in one chain.
+///
+/// It is SipHash 2-4. With the feature `foldhash` it is foldhash, which is several times as fast,
+/// and which a determined attacker may outwit. `std::hash::RandomState` can be named in its place,
+/// and so can the hasher of any crate.
+///
+/// ```
+/// use sheaves::map::{DefaultHashBuilder, RcuHashMap};
+///
+/// static NAMES: RcuHashMap<u64, &str> = RcuHashMap::new();
+/// let ids = RcuHashMap::<&str, u64>::with_hasher(DefaultHashBuilder::new());
+/// # assert!(NAMES.is_empty() && ids.is_empty());
+/// ```
+#[derive(Debug, Clone, Copy, Default)]
+#[non_exhaustive]
+pub struct DefaultHashBuilder;
+
+impl DefaultHashBuilder {
+    /// The hasher.
+    #[must_use]
+    pub const fn new() -> DefaultHashBuilder {
+        DefaultHashBuilder
+    }
+}
+
+impl BuildHasher for DefaultHashBuilder {
+    type Hasher = DefaultHasher;
+
+    #[inline]
+    fn build_hasher(&self) -> DefaultHasher {
+        DefaultHasher(begin(seed()))
+    }
+}
+
+/// What [`DefaultHashBuilder`] makes.
+#[derive(Clone)]
+pub struct DefaultHasher(Inner);
+
+#[cfg(feature = "foldhash")]
+#[inline]
+fn begin(seed: u64) -> Inner {
+    Inner::with_seed(seed, foldhash::SharedSeed::global_random())
+}
+
+#[cfg(not(feature = "foldhash"))]
+#[inline]
+fn begin(seed: u64) -> Inner {
+    #[expect(deprecated, reason = "see `Inner`")]
+    Inner::new_with_keys(seed, process::scramble(seed))
+}
+
+/// A number of this process, which is not 0.
+#[inline]
+fn seed() -> u64 {
+    static SEED: AtomicU64 = AtomicU64::new(0);
+    // Relaxed, both: each thread stores the same number.
+    match SEED.load(Ordering::Relaxed) {
+        0 => {
+            let seed = process::scramble(process::random_seed()) | 1;
+            SEED.store(seed, Ordering::Relaxed);
+            seed
+        }
+        seed => seed,
+    }
+}
+
+impl fmt::Debug for DefaultHasher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DefaultHasher").finish_non_exhaustive()
+    }
+}
+
+/// Forwards the methods: a hasher may have better ones than those that `write` makes.
+macro_rules! forward {
+    ($($write:ident: $number:ty;)*) => {
+        impl Hasher for DefaultHasher {
+            #[inline]
+            fn finish(&self) -> u64 {
+                self.0.finish()
+            }
+
+            #[inline]
+            fn write(&mut self, bytes: &[u8]) {
+                self.0.write(bytes);
+            }
+            $(
+                #[inline]
+                fn $write(&mut self, number: $number) {
+                    self.0.$write(number);
+                }
+            )*
+        }
+    };
+}
+
+forward! {
+    write_u8: u8;
+    write_u16: u16;
+    write_u32: u32;
+    write_u64: u64;
+    write_u128: u128;
+    write_usize: usize;
+}
