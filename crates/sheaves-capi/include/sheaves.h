@@ -724,7 +724,8 @@ SHEAVES_API
 SHEAVES_MUST_USE
 sheaves_srcu_section sheaves_srcu_read_lock(struct sheaves_srcu *domain);
 
-// Ends a section.
+// Ends a section. One that is ended a second time aborts the process with one line, in a later
+// sheaves_srcu_synchronize at the latest, unless another section was open meanwhile.
 //
 // What the caller promises:
 // The section is of this domain and was not ended before; or the domain is NULL.

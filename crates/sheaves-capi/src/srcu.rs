@@ -47,7 +47,8 @@ pub unsafe extern "C" fn sheaves_srcu_read_lock(domain: *mut SheavesSrcu) -> She
     unsafe { domain.as_ref() }.map_or(0, |SheavesSrcu(domain)| domain.read().into_raw())
 }
 
-/// Ends a section.
+/// Ends a section. One that is ended a second time aborts the process with one line, in a later
+/// sheaves_srcu_synchronize at the latest, unless another section was open meanwhile.
 ///
 /// # Safety
 /// The section is of this domain and was not ended before; or the domain is NULL.

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::{ENGINES, Link, compile, libraries, run_ok};
+use crate::{ENGINES, Link, compile, libraries, run, run_ok};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -40,6 +40,17 @@ fn frees_keep_errno_where_memory_is_short() {
 #[test]
 fn wrong_arguments_are_errors() {
     run_everywhere("gcc", "tests/c_api/errors.c", &["-std=gnu99"]);
+}
+
+#[test]
+fn section_of_a_domain_that_is_ended_twice_is_found() {
+    let program = compile("gcc", "tests/c_api/srcu_twice.c", &["-std=gnu99"], Link::Shared);
+    for engine in ENGINES {
+        let output = run(&program, &[], engine, LIMIT);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(errors.contains("srcu: a section was ended twice"), "{output:?}");
+        assert!(!output.status.success() && output.stdout.is_empty(), "{output:?}");
+    }
 }
 
 #[test]

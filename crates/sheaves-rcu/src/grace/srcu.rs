@@ -32,7 +32,7 @@ use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, compiler_fence, fence
 use sheaves_percpu::memory::Error;
 use sheaves_percpu::{Access, CellRef, PerCpu, SlotCell, Zeroed, field};
 use sheaves_sys::membarrier::Reach;
-use sheaves_sys::{clock, fork, probe, thread};
+use sheaves_sys::{clock, fork, probe, report, thread};
 
 use super::period::{self, Backoff, Futex, NAP_NS, NAP_NS_MAX};
 use super::stall;
@@ -202,8 +202,13 @@ impl Srcu {
             while !heavy_fence(since_ns, Reach::Interrupts) {
                 thread::sleep_ns(NAP_NS_MAX);
             }
-            if self.entered(index).sum() == left {
+            let entered = self.entered(index).sum();
+            if entered == left {
                 return;
+            }
+            // A begin is counted before its end, and summed after it.
+            if entered.wrapping_sub(left).cast_signed() < 0 {
+                report::die(format_args!("srcu: a section was ended twice"));
             }
             // Polls without a fence; only equal sums are worth another fence.
             while self.left(index).sum() != self.entered(index).sum() {
