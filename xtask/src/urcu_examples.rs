@@ -19,8 +19,8 @@ const EXAMPLES: &str = "/usr/share/doc/liburcu-dev/examples";
 const CRATE: &str = "crates/sheaves-capi";
 /// Our include folders, in search order.
 const INCLUDES: [&str; 2] = ["include/sheaves-urcu", "include"];
-/// Libraries of liburcu other than RCU itself, which are kept.
-const KEPT: [&str; 2] = ["-lurcu-cds", "-lurcu-common"];
+/// The one header and library of liburcu that are kept: its hash table.
+const TABLE: (&str, &str) = ("rculfhash.h", "-lurcu-cds");
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// True when the examples are installed.
@@ -76,13 +76,13 @@ impl Bench {
         let libraries = libraries_of(source)?;
         let ours = self.compile(source, &libraries, true)?;
         let needed = repo::output_of(Command::new("readelf").arg("-d").arg(&ours))?;
+        let has_table = uses_table(source)?;
         let is_other = |line: &str| {
             line.contains("NEEDED")
                 && line.contains("liburcu")
-                && !line.contains("liburcu-cds")
-                && !line.contains("liburcu-common")
+                && !(has_table && line.contains("liburcu-cds"))
         };
-        ensure!(!needed.lines().any(is_other), "still linked to liburcu's RCU");
+        ensure!(!needed.lines().any(is_other), "still linked to liburcu");
         let theirs = self.compile(source, &libraries, false)?;
         let (ours, theirs) = (words_of(&ours)?, words_of(&theirs)?);
         ensure!(ours == theirs, "prints {ours:?}, with liburcu {theirs:?}");
@@ -117,11 +117,18 @@ impl Bench {
             gcc.arg("-L").arg(&self.target).arg("-lsheaves");
             gcc.arg(format!("-Wl,-rpath,{}", self.target.display()));
         }
-        let wanted = |library: &&String| !ours || KEPT.contains(&library.as_str());
+        let has_table = uses_table(source)?;
+        let wanted = |library: &&String| !ours || (has_table && *library == TABLE.1);
         gcc.args(libraries.iter().filter(wanted)).arg("-lpthread");
         repo::output_of(&mut gcc)?;
         Ok(program)
     }
+}
+
+/// True when a program uses the hash table.
+fn uses_table(source: &Path) -> anyhow::Result<bool> {
+    let text = std::fs::read_to_string(source).context(source.display().to_string())?;
+    Ok(text.contains(TABLE.0))
 }
 
 /// The libraries in the example's own makefile.

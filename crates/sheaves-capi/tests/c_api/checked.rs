@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::path::{Path, PathBuf};
 
-use crate::urcu::{FLAVORS, compile_for, compile_lfht, include, torture_ms};
+use crate::urcu::{FLAVORS, STRUCTURES, compile_for, compile_lfht, include, torture_ms};
 use crate::{ENGINES, Link, compile, has, here, libraries, run, run_ok};
 use crate::{cxx, several_at_a_time};
 
@@ -26,6 +26,7 @@ fn every_program(flags: &[&str], ms: &str) -> Vec<(PathBuf, Option<String>)> {
     let flags_of_urcu: Vec<_> = [include.as_str()].iter().chain(flags).copied().collect();
     let flavors = compile("gcc", "tests/urcu/flavors.c", &flags_of_urcu, Link::Shared);
     programs.push((flavors, None));
+    programs.push((compile("gcc", STRUCTURES, &flags_of_urcu, Link::Shared), None));
     for flavor in 0..FLAVORS.len() {
         programs.push((compile_for("tests/urcu/torture.c", flavor, flags), Some(ms.into())));
     }

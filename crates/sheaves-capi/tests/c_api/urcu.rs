@@ -17,6 +17,9 @@ pub(crate) const FLAVORS: [(&str, &[&str]); 4] = [
     ("urcu-qsbr.h", &["-D_LGPL_SOURCE"]),
 ];
 
+/// Threads that use the lists, stacks and queues of the headers.
+pub(crate) const STRUCTURES: &str = "tests/urcu/structures.c";
+
 pub(crate) fn torture_ms() -> String {
     std::env::var("SHEAVES_TORTURE_MS").unwrap_or_else(|_| "700".into())
 }
@@ -119,10 +122,29 @@ fn programs_define_names_themselves() {
     run_ok(&program, &[], &[], LIMIT);
 }
 
+/// In C and in C++: the structures are all in the headers.
+#[test]
+fn structures_lose_and_double_no_node() {
+    for compiler in ["gcc", "clang++"].into_iter().filter(|compiler| has(compiler)) {
+        let language = if compiler == "gcc" { "-std=gnu99" } else { "-xc++" };
+        let program = compile(compiler, STRUCTURES, &[language, &include()], Link::Shared);
+        for engine in ENGINES {
+            run_ok(&program, &[], engine, LIMIT);
+        }
+    }
+}
+
 #[test]
 fn headers_alone_compile_in_every_standard() {
     let headers = ["urcu.h", "urcu-bp.h", "urcu-qsbr.h", "urcu/urcu-memb.h", "urcu/urcu-mb.h"];
-    let more = ["urcu-call-rcu.h", "urcu-defer.h", "urcu-pointer.h", "urcu/urcu-poll.h"];
+    let more = [
+        "urcu-call-rcu.h",
+        "urcu-defer.h",
+        "urcu-pointer.h",
+        "urcu/urcu-poll.h",
+        "urcu/cds.h",
+        "urcu/ref.h",
+    ];
     let standards = [
         ("gcc", "gnu99"),
         ("gcc", "c11"),

@@ -3,17 +3,9 @@
 #ifndef SHEAVES_URCU_POINTER_H
 #define SHEAVES_URCU_POINTER_H
 
-#if defined(__has_include)
-#if __has_include(<urcu/compiler.h>)
-#include <urcu/compiler.h>
-#endif
-#if __has_include(<urcu/arch.h>)
 #include <urcu/arch.h>
-#endif
-#if __has_include(<urcu/uatomic.h>)
+#include <urcu/compiler.h>
 #include <urcu/uatomic.h>
-#endif
-#endif
 
 /* Loads the pointer that a writer has published last. The dependency orders what it leads to. */
 #if defined(URCU_DEREFERENCE_USE_VOLATILE)

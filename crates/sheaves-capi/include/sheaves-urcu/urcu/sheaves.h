@@ -5,7 +5,8 @@
  * wait for readers, in any flavour, is a quiescent state. Inside a read section such a wait aborts
  * the process. Forks need no calls before and after.
  *
- * Headers for other things (lists, uatomic, hash tables) are liburcu's own, if it is installed.
+ * Beside these are lists, stacks, queues, atomic operations and references. The hash table is
+ * liburcu's own, if it is installed.
  */
 
 #ifndef SHEAVES_URCU_H
@@ -18,23 +19,10 @@
 
 #include <sheaves.h>
 
-#if defined(__has_include)
-#if __has_include(<urcu/system.h>)
-#include <urcu/system.h>
-#endif
-#if __has_include(<urcu/list.h>)
 #include <urcu/list.h>
-#endif
-#if __has_include(<urcu/wfcqueue.h>)
-#include <urcu/wfcqueue.h>
-#endif
-#endif
 #include <urcu/pointer.h>
-
-#ifndef caa_container_of
-#define caa_container_of(ptr, type, member) \
-    ((type *)((char *)(uintptr_t)(ptr) - offsetof(type, member)))
-#endif
+#include <urcu/system.h>
+#include <urcu/wfcqueue.h>
 
 #ifdef __cplusplus
 extern "C" {
