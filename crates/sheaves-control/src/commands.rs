@@ -3,6 +3,7 @@
 use sheaves_heap::report::{self, Flush, Format};
 use sheaves_heap::{checking, guard, profile};
 use sheaves_rcu::Cookie;
+use sheaves_rcu::internal::is_reclaimer;
 use sheaves_sys::errno::{EINVAL, ENOMEM, EOPNOTSUPP};
 
 use crate::layout::{
@@ -35,7 +36,7 @@ fn start_profile(rate: u64) -> i32 {
     let rates = profile::RATE_BYTES_MIN as u64..=profile::RATE_BYTES_MAX as u64;
     match rate {
         _ if !rates.contains(&rate) => EINVAL,
-        _ if profile::start(rate as usize) => 0,
+        _ if profile::start_for_tool(rate as usize) => 0,
         _ => ENOMEM,
     }
 }
@@ -45,7 +46,7 @@ fn start_guard(one_in: u64) -> i32 {
         0 => EINVAL,
         _ if one_in > guard::ONE_IN_MAX as u64 => EINVAL,
         _ if checking::is_hardened() => EOPNOTSUPP,
-        _ if guard::on(one_in as usize) => 0,
+        _ if guard::on_for_tool(one_in as usize) => 0,
         _ => ENOMEM,
     }
 }
@@ -54,5 +55,9 @@ fn start_guard(one_in: u64) -> i32 {
 pub(crate) fn after(command: u32, argument: u64) {
     if command == RCU && argument & BEGIN_GRACE_PERIOD != 0 {
         let _cookie = Cookie::start_poll();
+    }
+    // Any other thread may be in a call of the loader.
+    if (command == PROFILE_START || command == GUARD_ON) && is_reclaimer() {
+        profile::find_unwinder();
     }
 }

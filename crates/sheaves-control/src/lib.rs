@@ -23,11 +23,16 @@ mod exit;
 pub mod layout;
 mod page;
 
+use sheaves_sys::options;
+
 /// Makes the control page, and arranges what options ask for at the end of the process. Done when
 /// the object is loaded; calling it again changes nothing.
 pub fn start() {
     page::start();
     exit::start();
+    if options::PROF.asked().is_some() || options::GUARD.get() != 0 {
+        sheaves_heap::profile::find_unwinder();
+    }
 }
 
 sheaves_sys::run_when_loaded!(start());

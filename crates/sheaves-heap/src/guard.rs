@@ -22,8 +22,17 @@ pub use sheaves_slab::internal::trap::{ONE_IN_MAX, note_deferral, one_in};
 /// profiled, there is a sample in 512 KiB. Installs a handler of SIGSEGV, which stays.
 ///
 /// False in a hardened process, where frees are checked by other means; when memory has run out, or
-/// where the kernel refuses the handler. Interrupts the CPUs that run this process.
+/// where the kernel refuses the handler. Interrupts the CPUs that run this process, and loads
+/// libgcc as [`crate::profile::start`] does.
 pub fn on(one_in: usize) -> bool {
+    let is_on = on_for_tool(one_in);
+    crate::profile::find_unwinder();
+    is_on
+}
+
+/// [`on`] for a caller as of [`crate::profile::start_for_tool`].
+#[doc(hidden)]
+pub fn on_for_tool(one_in: usize) -> bool {
     start() && sheaves_slab::internal::sampling::start_traps(one_in)
 }
 

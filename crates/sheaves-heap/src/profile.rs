@@ -2,7 +2,9 @@
 //!
 //! Off, they cost nothing. On, about one allocation in `rate` bytes is recorded, with its callers
 //! by frame pointers: programs have these if they are compiled with `-fno-omit-frame-pointer`, or
-//! `-C force-frame-pointers`. Otherwise only the innermost caller is known. The samples stand for
+//! `-C force-frame-pointers`. Elsewhere libgcc finds the callers, which doubles the time of a
+//! sample; it is loaded when a profile is turned on. That takes glibc 2.35 and the libgcc of gcc 12
+//! or later, else only the innermost caller is known, and the dump says why. The samples stand for
 //! what is allocated: see [`sheaves_slab::internal::sampling`], which describes the text of a dump.
 //!
 //! Objects that were allocated before profiling was turned on are not known.
@@ -30,7 +32,7 @@ use core::ffi::CStr;
 use core::fmt::Write as _;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
 
-use sheaves_sys::{errno, process, report, sandbox};
+use sheaves_sys::{errno, options, process, report, sandbox, unwind};
 
 use crate::report::{Flush, Output};
 
@@ -41,9 +43,26 @@ pub use sheaves_slab::internal::sampling::{
 /// Takes samples from now on, on average one in `rate` bytes, from [`RATE_BYTES_MIN`] to
 /// [`RATE_BYTES_MAX`]; forgets earlier ones. False when memory is out.
 ///
-/// Interrupts the CPUs that run this process.
+/// Interrupts the CPUs that run this process, and loads libgcc.
 pub fn start(rate: usize) -> bool {
+    let is_started = start_for_tool(rate);
+    find_unwinder();
+    is_started
+}
+
+/// [`start`] for a caller that is in a slow path or has a lock, and calls [`find_unwinder`] later
+/// if it can.
+#[doc(hidden)]
+pub fn start_for_tool(rate: usize) -> bool {
     crate::start::start() && sheaves_slab::internal::sampling::start(rate)
+}
+
+/// Loads libgcc for the stacks of samples, once. Not in debug mode, where each allocation is one.
+#[doc(hidden)]
+pub fn find_unwinder() {
+    if !options::DEBUG.is_on() {
+        unwind::find();
+    }
 }
 
 /// Writes a dump to a file descriptor, and after it a line `maps` and `/proc/self/maps`, which lead

@@ -9,6 +9,7 @@
 //! since_ms TIME            when profiling was turned on, in ms since 1970
 //! until_ms TIME            now
 //! dropped COUNT            samples without a record, because memory or the room for sites was out
+//! stacks STATE             of code without frame pointers: `whole`, or why they are short
 //! site STATE KIND NAME SAMPLES OBJECTS BYTES ALL_OBJECTS ALL_BYTES ADDRESS...
 //! end
 //! ```
@@ -26,6 +27,7 @@ use core::fmt::{self, Write};
 
 use sheaves_sys::clock;
 use sheaves_sys::membarrier::Reach;
+use sheaves_sys::unwind::{self, Unwinder};
 
 use crate::deferred;
 use crate::moves::release;
@@ -106,6 +108,14 @@ pub fn dump(out: &mut impl Write) -> fmt::Result {
     writeln!(out, "sheaves heap profile 1\nrate_bytes {}", head.rate)?;
     writeln!(out, "is_on {}\nsince_ms {}", u8::from(rate() != 0), head.since_ms)?;
     writeln!(out, "until_ms {}\ndropped {}", clock::wall_ms(), head.dropped)?;
+    let stacks = match unwind::state() {
+        Unwinder::Found => "whole",
+        Unwinder::NotFound => "not-sought",
+        Unwinder::OldGlibc => "old-glibc",
+        Unwinder::NoLibgcc => "no-libgcc",
+        Unwinder::OldLibgcc => "old-libgcc",
+    };
+    writeln!(out, "stacks {stacks}")?;
     profile::sites(head.session, 0).try_for_each(|listed| write_site(out, &listed))?;
     writeln!(out, "end")
 }

@@ -43,4 +43,4 @@ pub mod tls;
 pub mod topology;
 
 pub use memory::{map, memfd, space, vm};
-pub use reports::{fault, probe, report, sleeper, stack, symbol, trace, tsan};
+pub use reports::{fault, probe, report, sleeper, stack, symbol, trace, tsan, unwind};

@@ -25,7 +25,7 @@ pub fn is_beside_preload() -> bool {
 }
 
 /// The first definition of a symbol in the process, null where there is none.
-fn symbol(name: &CStr) -> *mut c_void {
+pub(crate) fn symbol(name: &CStr) -> *mut c_void {
     // SAFETY: `name` is a C string.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     if found.is_null() {

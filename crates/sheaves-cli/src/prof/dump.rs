@@ -16,6 +16,8 @@ pub(crate) struct Dump {
     pub(crate) since_ms: u64,
     pub(crate) until_ms: u64,
     pub(crate) dropped: u64,
+    /// Why stacks of code without frame pointers are short; empty where they are whole.
+    pub(crate) short: &'static str,
     pub(crate) sites: Vec<Site>,
     pub(crate) mappings: Vec<Mapping>,
 }
@@ -60,6 +62,7 @@ impl Dump {
             since_ms: 0,
             until_ms: 0,
             dropped: 0,
+            short: "",
             sites: Vec::new(),
             mappings: Vec::new(),
         };
@@ -88,6 +91,7 @@ impl Dump {
         self.since_ms = self.since_ms.min(other.since_ms);
         self.until_ms = self.until_ms.max(other.until_ms);
         self.dropped = self.dropped.saturating_add(other.dropped);
+        self.short = if self.short.is_empty() { other.short } else { self.short };
         self.sites.extend(other.sites);
         self
     }
@@ -99,12 +103,23 @@ impl Dump {
             "since_ms" => self.since_ms = rest.parse().ok()?,
             "until_ms" => self.until_ms = rest.parse().ok()?,
             "dropped" => self.dropped = rest.parse().ok()?,
+            "stacks" => self.short = why_short(rest),
             "site" if self.sites.len() < SITES_MAX => self.sites.push(site(rest)?),
             "site" => return None,
             // Lines of later versions that change nothing.
             _ => {}
         }
         Some(())
+    }
+}
+
+fn why_short(state: &str) -> &'static str {
+    match state {
+        "not-sought" => "libgcc was not loaded: the library has no thread, or is in a sandbox",
+        "old-glibc" => "the C library is not glibc 2.35 or later, or is linked statically",
+        "no-libgcc" => "libgcc_s.so.1 cannot be loaded",
+        "old-libgcc" => "libgcc_s.so.1 is older than that of gcc 12, or built for an older glibc",
+        _ => "",
     }
 }
 

@@ -20,6 +20,9 @@ pub(crate) fn list(profile: &Profile, count: usize) -> String {
     if dump.dropped != 0 {
         let _ = writeln!(text, "{} samples are missing: there was no room for them", dump.dropped);
     }
+    if !dump.short.is_empty() {
+        let _ = writeln!(text, "stacks of code without frame pointers are short: {}", dump.short);
+    }
     let mut sites: Vec<_> = dump.sites.iter().filter(|site| site.bytes != 0).collect();
     sites.sort_by_key(|site| core::cmp::Reverse(site.bytes));
     for site in sites.iter().take(count) {

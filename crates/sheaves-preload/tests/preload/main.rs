@@ -14,6 +14,7 @@ mod options;
 #[cfg(target_arch = "x86_64")]
 mod probes;
 mod programs;
+mod stacks;
 mod symbols;
 
 use core::time::Duration;

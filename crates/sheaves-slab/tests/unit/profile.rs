@@ -64,7 +64,7 @@ fn a_deferred_sample_moves_to_the_place_of_its_deferral() {
     let source = Source { kind: Kind::Cache, cache: 9, is_deferral: false, name };
     let word = 0x4444_usize;
     let here = Frame { stack: (&raw const word).addr(), frame: 0 };
-    PROFILE.lock().open(source, 64, 32, 0, &request(32));
+    PROFILE.lock().open(source, 64, [32, 32, 0], &Stack::of(Frame::NONE));
     defer(64, here);
     defer(64, Frame::NONE);
     assert_eq!((open_records(), deferred_records()), (1, 1));

@@ -1,5 +1,6 @@
 //! Reports: lines, stacks and names in them, accesses that fail, and what tracers and sanitizers
-//! are told. May not allocate, take a lock of the loader, or read memory that may be gone.
+//! are told. May not allocate, take a lock of the loader, or read memory that may be gone: but for
+//! [`unwind::find`].
 
 pub mod fault;
 mod peek;
@@ -10,3 +11,4 @@ pub mod stack;
 pub mod symbol;
 pub mod trace;
 pub mod tsan;
+pub mod unwind;

@@ -1,18 +1,24 @@
-//! The calling thread's stack, walked by frame pointers: for samples of allocations.
+//! The calling thread's stack, walked by frame pointers, or else by libgcc: for samples of
+//! allocations.
 //!
 //! A program that is compiled with `-fno-omit-frame-pointer` links its frames: at the frame pointer
-//! are the caller's frame pointer and the return address. Without them a walk yields the first
-//! address only.
+//! are the caller's frame pointer and the return address. Where they end before the stack does,
+//! [`unwind`] goes on, if that was found, at several times the price. To tell an early end
+//! from the right one, the return addresses are remembered at which frame pointers end with the
+//! stack: libc calls `main` and the functions of threads each from one place.
 //!
-//! A walk takes no lock and calls no unwinder, since those allocate or lock. The kernel is asked
-//! whether a page is readable before it is read, by a futex call that does not wait. What is read
-//! lies between the stack pointer and the top of the thread's stack, which stays mapped: glibc puts
-//! a thread's control block there, and notes the top of the first thread's. On another stack, of a
-//! coroutine or of a signal handler, it lies within `OTHER_BYTES_MAX` above the stack pointer. If
-//! another thread unmaps such a page between the question and the read, the walk faults.
+//! A walk takes no lock. The kernel is asked whether a page is readable before frame pointers are
+//! read there, by a futex call that does not wait. What is read lies between the stack pointer and
+//! the top of the thread's stack, which stays mapped: glibc puts a thread's control block there,
+//! and notes the top of the first thread's. On another stack, of a coroutine or of a signal
+//! handler, it lies within `OTHER_BYTES_MAX` above the stack pointer. If another thread unmaps such
+//! a page between the question and the read, the walk faults.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::futex;
 use crate::map;
+use crate::reports::unwind;
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 use crate::tls;
 
@@ -37,6 +43,13 @@ const STACK_BYTES_MAX: usize = 64 << 20;
 const OTHER_BYTES_MAX: usize = 64 << 10;
 /// No program has code below this.
 const ADDRESS_MIN: usize = 4096;
+/// The most addresses that are stored.
+pub const FRAMES_MAX: usize = 64;
+/// Functions of libc between that to which `main` returns and the outermost one.
+const OUTER: usize = 2;
+
+/// Return addresses at which frame pointers end with the stack; 0 for none.
+static ENDS: [AtomicUsize; 4] = [const { AtomicUsize::new(0) }; 4];
 
 /// Stores the return addresses of the callers, the innermost first, and returns their number.
 /// Async-signal-safe.
@@ -45,10 +58,33 @@ const ADDRESS_MIN: usize = 4096;
 /// `frame` is [`Frame::NONE`], or of a function that has not returned.
 pub unsafe fn walk(frame: Frame, out: &mut [usize]) -> usize {
     let Frame { stack, frame } = frame;
-    let Some((first, rest)) = out.split_first_mut().filter(|_| stack != 0) else { return 0 };
+    if stack == 0 || out.is_empty() {
+        return 0;
+    }
     // SAFETY: the frame's function has not returned, so its return address is there.
-    *first = unsafe { read(stack) };
-    1 + follow(stack, frame, top_of(stack), rest)
+    out[0] = unsafe { read(stack) };
+    let count = 1 + follow(stack, frame, top_of(stack), &mut out[1..]);
+    // Relaxed: a number.
+    let is_end = |end: &AtomicUsize| end.load(Ordering::Relaxed) == out[count - 1];
+    if count == out.len() || ENDS.iter().any(is_end) { count } else { unwound(stack, count, out) }
+}
+
+/// Replaces `count` addresses, which may be too few, by those that libgcc finds.
+fn unwound(stack: usize, count: usize, out: &mut [usize]) -> usize {
+    let mut all = [0; FRAMES_MAX];
+    let room = out.len().min(FRAMES_MAX);
+    let (found, is_whole) = unwind::walk(stack, out[0], &mut all[..room]);
+    if found < count {
+        return count;
+    }
+    let outer = &all[found.saturating_sub(OUTER + 1)..found];
+    if is_whole && outer.contains(&out[count - 1]) {
+        // Relaxed, both: a number. The first free place; where two threads take one, one is lost.
+        let place = ENDS.iter().find(|end| end.load(Ordering::Relaxed) == 0);
+        let _ = place.map(|end| end.store(out[count - 1], Ordering::Relaxed));
+    }
+    out[..found].copy_from_slice(&all[..found]);
+    found
 }
 
 /// # Safety

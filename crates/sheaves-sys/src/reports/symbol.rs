@@ -43,15 +43,39 @@ const SYMBOLS_MAX: usize = 1 << 18;
 /// Most bytes of a name that are written.
 const NAME_BYTES: usize = 64;
 
-/// The address of the loader's description of the object that is loaded at an address. `None` where
-/// there is no object, or libc lacks a function for that.
-fn link_map_at(address: usize) -> Option<usize> {
+/// The object that is loaded at an address. `None` where there is none, or libc lacks a function
+/// for that.
+fn find(address: usize) -> Option<Found> {
     type Find = unsafe extern "C" fn(usize, *mut Found) -> c_int;
     // SAFETY: the function has this type in glibc's `dlfcn.h`.
     let find = unsafe { function::at::<Find>(tls::dl_find_object()) }?;
     let mut found = Found { flags: 0, map_start: 0, map_end: 0, link_map: 0, rest: [0; 8] };
     // SAFETY: any address is allowed, and the result is valid for the call to fill.
-    (unsafe { find(address, &raw mut found) } == 0).then_some(found.link_map)
+    (unsafe { find(address, &raw mut found) } == 0).then_some(found)
+}
+
+/// The address of the loader's description of the object at an address.
+fn link_map_at(address: usize) -> Option<usize> {
+    find(address).map(|found| found.link_map)
+}
+
+/// Where the object at an address is loaded; empty where there is none.
+pub(crate) fn object_range(address: usize) -> core::ops::Range<usize> {
+    find(address).map_or(0..0, |found| found.map_start..found.map_end)
+}
+
+/// True if the object at an address uses a symbol of another one.
+pub(crate) fn imports(address: usize, name: &[u8]) -> bool {
+    let mut memory = Memory::new();
+    let Some(tables) = tables_at(&mut memory, address) else { return false };
+    // Those of other objects are before those that the hash table has.
+    let Some(end) = memory.half(tables.hash + 4) else { return false };
+    (0..SYMBOLS_MAX.min(end as usize)).any(|index| {
+        let Some(head) = memory.word(tables.symbols + index * SYMBOL_BYTES) else { return false };
+        let start = tables.names + head as u32 as usize;
+        let mut bytes = name.iter().chain(&[0]).enumerate();
+        bytes.all(|(index, byte)| memory.byte(start + index) == Some(*byte))
+    })
 }
 
 /// True if an object is loaded at an address.
@@ -99,8 +123,15 @@ pub(crate) fn write_all(
     Ok(())
 }
 
-/// The exported function that covers an address.
-fn function_at(memory: &mut Memory, address: usize) -> Option<Symbol> {
+/// The addresses of an object's tables, and what it adds to the addresses in them.
+struct Tables {
+    bias: usize,
+    symbols: usize,
+    names: usize,
+    hash: usize,
+}
+
+fn tables_at(memory: &mut Memory, address: usize) -> Option<Tables> {
     let link_map = link_map_at(address)?;
     let bias = memory.word(link_map)? as usize;
     let dynamic = memory.word(link_map + 16)? as usize;
@@ -115,6 +146,12 @@ fn function_at(memory: &mut Memory, address: usize) -> Option<Symbol> {
             _ => {}
         }
     }
+    Some(Tables { bias, symbols, names, hash })
+}
+
+/// The exported function that covers an address.
+fn function_at(memory: &mut Memory, address: usize) -> Option<Symbol> {
+    let Tables { bias, symbols, names, hash } = tables_at(memory, address)?;
     for index in 0..symbol_count(memory, hash)?.min(SYMBOLS_MAX) {
         let symbol = symbols + index * SYMBOL_BYTES;
         let head = memory.word(symbol)?;

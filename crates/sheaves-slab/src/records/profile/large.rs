@@ -6,14 +6,14 @@ use sheaves_percpu::internal::{Observer, observe_objects};
 use sheaves_sys::stack::Frame;
 
 use super::sites::{Kind, Source};
-use super::{AllocRequest, PROFILE, Profile, Record, chance, close, open_records, rate};
+use super::{AllocRequest, PROFILE, Record, Stack, chance, close, open_records, rate};
 use crate::parts::shape::Name;
 
 /// A large block was allocated.
 #[inline]
 pub fn note_alloc(address: usize, request: &AllocRequest) {
     if rate() != 0 {
-        open(&mut PROFILE.lock(), Kind::Large, address, 0, request);
+        open(Kind::Large, address, 0, request);
     }
 }
 
@@ -30,28 +30,31 @@ pub fn note_resize(address: usize, new_address: usize, old: usize, request: &All
 #[cold]
 fn note_resize_slow(address: usize, new_address: usize, old: usize, request: &AllocRequest) {
     let mut profile = PROFILE.lock();
-    match profile.close(address) {
-        Some(record) if record.point < request.bytes => {
-            let weight = chance::weight(request.bytes, profile.head.rate);
-            let bytes = request.bytes;
-            let record = Record { address: new_address, bytes, weight, ..record };
-            profile.put_back(record);
+    let Some(record) = profile.close(address) else {
+        drop(profile);
+        if rate() != 0 && request.bytes > old {
+            open(Kind::Large, new_address, old, request);
         }
-        None if rate() != 0 && request.bytes > old => {
-            open(&mut profile, Kind::Large, new_address, old, request);
-        }
-        _ => {}
+        return;
+    };
+    if record.point < request.bytes {
+        let weight = chance::weight(request.bytes, profile.head.rate);
+        let bytes = request.bytes;
+        profile.put_back(Record { address: new_address, bytes, weight, ..record });
     }
 }
 
 /// Makes a block a sample if one of its bytes from `start` on is one.
 #[cold]
-fn open(profile: &mut Profile, kind: Kind, address: usize, start: usize, request: &AllocRequest) {
-    let point = start as f64 + chance::skip_bytes(profile.head.rate);
-    if point < request.bytes as f64 {
+fn open(kind: Kind, address: usize, start: usize, request: &AllocRequest) {
+    let rate = rate();
+    let point = start as f64 + chance::skip_bytes(rate);
+    if rate != 0 && point < request.bytes as f64 {
         let name = Name::new(if kind == Kind::Large { "large" } else { "percpu" });
         let source = Source { kind, cache: 0, is_deferral: false, name };
-        profile.open(source, address, request.bytes, point as usize, request);
+        let stack = Stack::of(request.frame);
+        let numbers = [request.bytes, request.bytes, point as usize];
+        PROFILE.lock().open(source, address, numbers, &stack);
     }
 }
 
@@ -67,6 +70,6 @@ extern "C" fn note_percpu_alloc(address: usize, bytes: usize, stack: usize, fram
     if rate() != 0 {
         let bytes = bytes * slots_used().max(1);
         let request = AllocRequest { bytes, align: 0, frame: Frame { stack, frame } };
-        open(&mut PROFILE.lock(), Kind::PerCpu, address, 0, &request);
+        open(Kind::PerCpu, address, 0, &request);
     }
 }

@@ -204,10 +204,21 @@ pub(crate) fn set_trap_rate(rate: usize) {
 }
 
 /// Stores the return addresses of the callers, as [`stack::walk`] does. The frame's function is in
-/// the call chain.
+/// the call chain. Not under the profile's lock: a walk may take as long as many samples.
 pub(crate) fn walk(frame: Frame, out: &mut [usize]) -> usize {
     // SAFETY: the caller says so.
     unsafe { stack::walk(frame, out) }
+}
+
+/// The return addresses of the callers.
+struct Stack([usize; FRAMES_MAX], usize);
+
+impl Stack {
+    fn of(frame: Frame) -> Stack {
+        let mut addresses = [0; FRAMES_MAX];
+        let count = walk(frame, &mut addresses);
+        Stack(addresses, count)
+    }
 }
 
 /// Takes samples at the rate that `SHEAVES_PROF` asks for. In debug mode each allocation is a
@@ -225,7 +236,8 @@ pub(crate) fn open(id: CacheId, object: usize, request: &AllocRequest) {
     let bytes = if request.bytes == 0 { shape.size } else { request.bytes };
     let kind = if id.is_class() { Kind::Malloc } else { Kind::Cache };
     let source = Source { kind, cache: id.number(), is_deferral: false, name: shape.name };
-    PROFILE.lock().open(source, object, shape.stride, 0, &AllocRequest { bytes, ..*request });
+    let stack = Stack::of(request.frame);
+    PROFILE.lock().open(source, object, [bytes, shape.stride, 0], &stack);
 }
 
 /// Notes that an object or a large block is freed, before another thread can get its address. True
@@ -238,8 +250,13 @@ pub fn close(address: usize) -> bool {
 /// Notes that an object or a large block is deferred by the caller of a function.
 #[inline]
 pub fn defer(address: usize, frame: Frame) {
-    if open_records() != 0 {
-        PROFILE.lock().defer(address, frame);
+    let is_live = || {
+        let mut profile = PROFILE.lock();
+        profile.records.get(address).is_some_and(|record| !record.is_deferred)
+    };
+    if open_records() != 0 && is_live() {
+        let stack = Stack::of(frame);
+        PROFILE.lock().defer(address, &stack);
     }
 }
 
@@ -269,21 +286,20 @@ impl Profile {
         }
     }
 
-    /// Adds a record, whose site is that of the request. Its weight is that of an object with
-    /// `stride` bytes.
+    /// Adds a record of an allocation of `bytes`. Its weight is that of an object with `stride`
+    /// bytes, and its `point` that of [`Record`].
     fn open(
         &mut self,
         source: Source,
         address: usize,
-        stride: usize,
-        point: usize,
-        request: &AllocRequest,
+        [bytes, stride, point]: [usize; 3],
+        stack: &Stack,
     ) {
         // A record of an earlier allocation at this address: the free was not noted.
         self.close(address);
-        let (bytes, weight) = (request.bytes, chance::weight(stride, self.head.rate));
+        let weight = chance::weight(stride, self.head.rate);
         let record = |site| Record { address, bytes, weight, point, site, is_deferred: false };
-        match self.site(source, request.frame) {
+        match self.site(source, stack) {
             Some(site) if self.insert(record(site)) => {
                 self.sites.site(site).all.add(true, weight, bytes);
                 let weight_bytes = weight as usize * bytes / chance::WEIGHT_ONE as usize;
@@ -293,10 +309,8 @@ impl Profile {
         }
     }
 
-    fn site(&mut self, source: Source, frame: Frame) -> Option<u32> {
-        let mut addresses = [0; FRAMES_MAX];
-        let count = walk(frame, &mut addresses);
-        self.sites.find(source, &addresses[..count])
+    fn site(&mut self, source: Source, Stack(addresses, count): &Stack) -> Option<u32> {
+        self.sites.find(source, &addresses[..*count])
     }
 
     fn insert(&mut self, record: Record) -> bool {
@@ -338,12 +352,12 @@ impl Profile {
         Some(record)
     }
 
-    fn defer(&mut self, address: usize, frame: Frame) {
+    fn defer(&mut self, address: usize, stack: &Stack) {
         let Some(record) = self.records.get(address).filter(|record| !record.is_deferred) else {
             return;
         };
         let source = Source { is_deferral: true, ..self.sites.site(record.site).source };
-        let Some(site) = self.site(source, frame) else { return };
+        let Some(site) = self.site(source, stack) else { return };
         self.take(address);
         self.sites.site(site).all.add(true, record.weight, record.bytes);
         self.put_back(Record { site, is_deferred: true, ..record });

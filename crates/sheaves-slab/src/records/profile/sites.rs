@@ -6,11 +6,10 @@
 use core::ptr::with_exposed_provenance_mut;
 
 use sheaves_sys::map;
+pub(crate) use sheaves_sys::stack::FRAMES_MAX;
 
 use crate::parts::shape::Name;
 
-/// The most addresses of a site.
-pub(crate) const FRAMES_MAX: usize = 64;
 /// Entries of the table, a power of two; three quarters of them are used at most.
 const ENTRIES: usize = 1 << 15;
 /// Room for the addresses of all sites, in words.
