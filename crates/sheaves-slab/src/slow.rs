@@ -153,7 +153,8 @@ pub(crate) fn push(id: CacheId, object: usize) {
 
 /// The second sheaf if it has objects, or one whose objects were deferred, or one from the depot.
 fn sheaf_with_objects(id: CacheId, roles: Roles) -> Option<Cursor> {
-    let second = roles.second.and_then(|word| take_untagged(id, word, |cursor| !cursor.is_empty()));
+    let is_ready = |cursor| roles.is_ready(cursor);
+    let second = roles.second.and_then(|word| take_untagged(id, word, is_ready));
     second.or_else(|| deferred::take_ready(id)).or_else(|| home::keep_own(id, id.take_full()?))
 }
 
@@ -167,7 +168,7 @@ fn empty_sheaf(id: CacheId, roles: Roles) -> Option<Cursor> {
         Some(spare) => flush::put_away(id, spare),
         None => {}
     }
-    id.descriptor().depot.empty_sheaf()
+    id.descriptor().depot.empty_sheaf().map(|empty| tags::sized(id, empty))
 }
 
 /// Installs a sheaf that the caller owns in a word of the current slot, if `replaceable` accepts
@@ -192,7 +193,9 @@ pub(crate) fn install(
 fn place(id: CacheId, word: Word, cursor: Cursor, replaceable: impl Fn(Cursor) -> bool) -> bool {
     let result = slot::exchange(word, cursor, replaceable);
     let rest = match result {
-        Ok(before) if before.is_sheaf() && before.is_empty() => id.descriptor().depot.refit(before),
+        Ok(before) if before.is_sheaf() && before.is_empty() => {
+            tags::sized(id, id.descriptor().depot.refit(before))
+        }
         Ok(rest) | Err(rest) => rest,
     };
     retire(id, rest);

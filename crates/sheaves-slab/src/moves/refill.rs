@@ -11,7 +11,7 @@ use sheaves_percpu::internal::Cursor;
 use sheaves_sys::lock::{self, assert_none_held};
 use sheaves_sys::{probe, tsan, vm};
 
-use crate::moves::home;
+use crate::moves::{home, tags};
 use crate::parts::pool;
 use crate::parts::shape::Shape;
 use crate::parts::slab_lists::SlabLists;
@@ -79,7 +79,7 @@ pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
 pub(crate) fn refilled_sheaf(id: CacheId) -> Option<Cursor> {
     let depot = &id.descriptor().depot;
     depot.missed(id.shape());
-    let empty = depot.empty_sheaf()?;
+    let empty = tags::sized(id, depot.empty_sheaf()?);
     // SAFETY: taken from the pool, owned by us, no other reference.
     let room = unsafe { empty.room() };
     let count = refill(id, room);

@@ -37,8 +37,9 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use sheaves_percpu::internal::Word;
+use sheaves_percpu::internal::{Cursor, Word};
 
+use crate::parts::pool;
 use crate::parts::shape::Shape;
 use crate::records::profile::{self, chance};
 use crate::records::trap;
@@ -92,10 +93,27 @@ impl Roles {
         }
     }
 
+    /// True if the second sheaf is to be allocated from. One that is filled by frees only waits for
+    /// more, so that few objects do not change places often.
+    pub(crate) fn is_ready(self, cursor: Cursor) -> bool {
+        let wanted = if self.source == self.sink { 1 } else { cursor.sheaf().capacity() / 2 };
+        cursor.fill() >= wanted.max(1)
+    }
+
     /// Entries of the sink are drawn, since it is the source.
     pub(crate) fn draws_frees(self) -> bool {
         self.second.is_none()
     }
+}
+
+/// The size of a new sheaf for a cache: the largest where objects only go round between two words,
+/// so that they change places rarely.
+pub(crate) fn sized(id: CacheId, empty: Cursor) -> Cursor {
+    let shape = id.shape();
+    if is_drawing() && shape.is_plain() && empty.is_sheaf() {
+        return pool::format(empty.sheaf(), shape.sheaf_objects);
+    }
+    empty
 }
 
 /// Samples are drawn.
