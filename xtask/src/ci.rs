@@ -1,11 +1,13 @@
 //! The steps that every change must pass. `.ci/run` prepares a bare machine and then runs this.
 //!
 //! Steps run in order and print to the terminal. The first failure ends the run, because later
-//! steps would only repeat it.
+//! steps would only repeat it. Those that mostly compile run [`BESIDE`] the tests, which mostly
+//! wait, with a lower priority; what they print comes when the tests have ended.
 
 use core::time::Duration;
+use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
@@ -25,9 +27,48 @@ const STILL_RUNNING: i32 = 124;
 /// How long liburcu's hash table is tested.
 const TABLE_MS: u32 = 2_000;
 
-/// Runs all steps at `root`.
-pub fn run(root: &Path) -> anyhow::Result<()> {
-    run_steps(root, &steps())
+/// These run in a process of their own while the tests run.
+const BESIDE: [&str; 3] = ["package", "keys", "dist"];
+/// Where what they print is kept until then.
+const BESIDE_LOG: &str = "target/ci-beside.log";
+
+/// Runs the steps of these names at `root`; all if there are none.
+pub fn run(root: &Path, names: &[String]) -> anyhow::Result<()> {
+    let all = steps();
+    for name in names {
+        let is_known = all.iter().any(|step| step.name == name);
+        let known: Vec<_> = all.iter().map(|step| step.name).collect();
+        anyhow::ensure!(is_known, "no step `{name}`; there are {}", known.join(", "));
+    }
+    let is_named = |step: &Step| names.iter().any(|name| step.name == name);
+    let is_wanted =
+        |step: &Step| if names.is_empty() { !BESIDE.contains(&step.name) } else { is_named(step) };
+    let wanted: Vec<_> = all.into_iter().filter(is_wanted).collect();
+    if !names.is_empty() {
+        return run_steps(root, &wanted);
+    }
+    let begin = Instant::now();
+    let tests = wanted.iter().position(|step| step.name == "test").context("no step `test`")?;
+    run_steps(root, &wanted[..tests])?;
+    let mut beside = begin_beside(root)?;
+    let tested = run_steps(root, &wanted[tests..=tests]);
+    let status = beside.wait().context("cannot wait for the steps beside the tests")?;
+    print!("{}", fs::read_to_string(root.join(BESIDE_LOG)).unwrap_or_default());
+    tested?;
+    anyhow::ensure!(status.success(), "a step beside the tests failed");
+    run_steps(root, &wanted[tests + 1..])?;
+    println!("ci: all steps passed, in {}", seconds(begin.elapsed()));
+    Ok(())
+}
+
+/// Starts this program for the steps [`BESIDE`] the tests.
+fn begin_beside(root: &Path) -> anyhow::Result<Child> {
+    let log = File::create(root.join(BESIDE_LOG)).context(BESIDE_LOG)?;
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let mut command = Command::new("nice");
+    command.arg("-n10").arg(program).arg("ci").args(BESIDE).current_dir(root).stdin(Stdio::null());
+    command.stderr(log.try_clone().context(BESIDE_LOG)?).stdout(log);
+    command.spawn().context("cannot run nice")
 }
 
 fn run_steps(root: &Path, steps: &[Step]) -> anyhow::Result<()> {

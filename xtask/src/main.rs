@@ -128,8 +128,11 @@ enum Chore {
     },
     /// Run tests and programs on a kernel of Debian's in qemu.
     Vm(vm::Options),
-    /// Run every check that a change must pass, in order; stop at the first failure.
-    Ci,
+    /// Run every check that a change must pass, or those of these names; stop at the first failure.
+    Ci {
+        /// Names of checks; all if none is given.
+        steps: Vec<String>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -161,7 +164,7 @@ fn main() -> ExitCode {
         Chore::Package => publish::package(repo::root()),
         Chore::Semver { baseline } => publish::semver(repo::root(), baseline),
         Chore::Vm(options) => return exit(vm::run(repo::root(), &options)),
-        Chore::Ci => ci::run(repo::root()),
+        Chore::Ci { steps } => ci::run(repo::root(), &steps),
     };
     exit(done.map(|()| ExitCode::SUCCESS))
 }
