@@ -133,8 +133,3 @@ fn readers_beside_updaters_see_whole_values() {
     });
     assert_eq!(cell.load(&read())[0], 4000);
 }
-
-#[test]
-fn what_would_be_unsound_does_not_compile() {
-    trybuild::TestCases::new().compile_fail("tests/refused/*.rs");
-}

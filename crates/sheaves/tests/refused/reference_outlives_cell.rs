@@ -1,4 +1,4 @@
-use sheaves_rcu::{RcuCell, read};
+use sheaves::rcu::{RcuCell, read};
 
 fn main() {
     let guard = read();

@@ -1,6 +1,6 @@
 use std::cell::Cell;
 
-use sheaves_rcu::RcuCell;
+use sheaves::rcu::RcuCell;
 
 fn main() {
     let cell = RcuCell::new(Cell::new(1));

@@ -1,4 +1,4 @@
-use sheaves_rcu::read;
+use sheaves::rcu::read;
 
 fn main() {
     let guard = read();
