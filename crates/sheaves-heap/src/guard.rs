@@ -8,7 +8,8 @@
 //! blocks take part, and has examples.
 //!
 //! ```
-//! use sheaves_heap::guard;
+//! # mod sheaves { pub use sheaves_heap as heap; }
+//! use sheaves::heap::guard;
 //!
 //! assert!(guard::on(16));
 //! guard::off();

@@ -15,16 +15,17 @@
 //! `free` have no instruction more; each call of a named cache takes a slow path.
 //!
 //! ```
-//! use sheaves_heap::profile;
+//! # mod sheaves { pub use sheaves_heap as heap; }
+//! use sheaves::heap::profile;
 //!
 //! assert!(profile::start(profile::RATE_BYTES));
-//! let block = sheaves_heap::malloc(100_000);
+//! let block = sheaves::heap::malloc(100_000);
 //! let mut text = String::new();
 //! profile::dump(&mut text)?;
 //! assert!(text.starts_with("sheaves heap profile 1\n"));
 //! profile::stop();
 //! // SAFETY: from this heap, and not used after.
-//! unsafe { sheaves_heap::free(block) };
+//! unsafe { sheaves::heap::free(block) };
 //! # Ok::<(), core::fmt::Error>(())
 //! ```
 

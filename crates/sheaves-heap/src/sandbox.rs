@@ -17,11 +17,12 @@ use sheaves_sys::request;
 /// Calling it again changes nothing.
 ///
 /// ```
-/// sheaves_heap::before_sandbox();
+/// # mod sheaves { pub use sheaves_heap as heap; }
+/// sheaves::heap::before_sandbox();
 /// // prctl(PR_SET_SECCOMP, ...)
-/// let block = sheaves_heap::malloc(100);
+/// let block = sheaves::heap::malloc(100);
 /// // SAFETY: from this heap, and not used after.
-/// unsafe { sheaves_heap::free(block) };
+/// unsafe { sheaves::heap::free(block) };
 /// ```
 pub fn before_sandbox() {
     if sampling::rate() != 0 {

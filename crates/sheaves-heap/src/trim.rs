@@ -20,8 +20,9 @@ pub use sheaves_slab::internal::limit::on_near as on_near_limit;
 /// the size of their address range, touched or not.
 ///
 /// ```
-/// sheaves_heap::set_limit(Some(256 << 20));
-/// # sheaves_heap::set_limit(None);
+/// # mod sheaves { pub use sheaves_heap as heap; }
+/// sheaves::heap::set_limit(Some(256 << 20));
+/// # sheaves::heap::set_limit(None);
 /// ```
 pub fn set_limit(bytes: Option<usize>) {
     // The start reads the option.
@@ -36,8 +37,9 @@ pub fn set_limit(bytes: Option<usize>) {
 /// milliseconds: the sheaves of all slots go back to their slabs. May sleep on locks.
 ///
 /// ```
+/// # mod sheaves { pub use sheaves_heap as heap; }
 /// drop(vec![1_u8; 10 << 20]);
-/// sheaves_heap::trim(0);
+/// sheaves::heap::trim(0);
 /// ```
 pub fn trim(keep_bytes: usize) -> bool {
     if !start() {

@@ -14,7 +14,8 @@ use crate::{rows, slots};
 /// A sum to which threads add without an atomic instruction and without sharing cache lines.
 ///
 /// ```
-/// use sheaves_percpu::Counter;
+/// # mod sheaves { pub use sheaves_percpu as percpu; }
+/// use sheaves::percpu::Counter;
 ///
 /// static REQUESTS: Counter = Counter::new();
 ///

@@ -26,8 +26,9 @@ const BIAS: usize = 1 << 62;
 /// atomic integer and puts the first reference. The thread that puts the last one calls `release`.
 ///
 /// ```
+/// # mod sheaves { pub use sheaves_percpu as percpu; }
 /// use core::sync::atomic::{AtomicBool, Ordering};
-/// use sheaves_percpu::PerCpuRef;
+/// use sheaves::percpu::PerCpuRef;
 ///
 /// static CLOSED: AtomicBool = AtomicBool::new(false);
 /// static SERVICE: PerCpuRef = PerCpuRef::new(|| CLOSED.store(true, Ordering::Release));
@@ -39,7 +40,7 @@ const BIAS: usize = 1 << 62;
 /// assert!(!CLOSED.load(Ordering::Acquire));
 /// SERVICE.put();
 /// assert!(CLOSED.load(Ordering::Acquire));
-/// # Ok::<(), sheaves_percpu::KillError>(())
+/// # Ok::<(), sheaves::percpu::KillError>(())
 /// ```
 ///
 /// Everything that happened before a put happens before `release`. Getting and putting never wait,

@@ -2,7 +2,8 @@
 //! updaters free what they have unlinked after a grace period.
 //!
 //! ```
-//! use sheaves_rcu::{read, synchronize};
+//! # mod sheaves { pub use sheaves_rcu as rcu; }
+//! use sheaves::rcu::{read, synchronize};
 //!
 //! {
 //!     let _guard = read();
@@ -10,7 +11,7 @@
 //! }
 //! // Unlink something, then wait for the readers that may still use it.
 //! synchronize()?;
-//! # Ok::<(), sheaves_rcu::InsideReader>(())
+//! # Ok::<(), sheaves::rcu::InsideReader>(())
 //! ```
 //!
 //! | to do | call | blocks |

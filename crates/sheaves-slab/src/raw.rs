@@ -53,15 +53,16 @@ pub struct Options {
 /// Dropping the handle leaks the cache, and the objects stay valid: see [`Cache::destroy`].
 ///
 /// ```
+/// # use sheaves_slab as sheaves;
 /// use core::alloc::Layout;
-/// use sheaves_slab::raw::{Cache, Options};
+/// use sheaves::raw::{Cache, Options};
 ///
 /// let cache = Cache::new("session", Layout::new::<[u64; 12]>(), Options::default())?;
 /// let object = cache.alloc().expect("out of memory");
 /// // SAFETY: from this cache, and not used after.
 /// unsafe { cache.free(object) };
 /// cache.destroy().expect("every object is back");
-/// # Ok::<(), sheaves_slab::raw::CacheError>(())
+/// # Ok::<(), sheaves::raw::CacheError>(())
 /// ```
 #[derive(Debug)]
 pub struct Cache {
@@ -91,9 +92,10 @@ impl Cache {
     /// Passing a constructor is `unsafe`, so this does not compile:
     ///
     /// ```compile_fail,E0133
+    /// # use sheaves_slab as sheaves;
     /// use core::alloc::Layout;
     /// use core::ptr::NonNull;
-    /// use sheaves_slab::raw::{Cache, Options};
+    /// use sheaves::raw::{Cache, Options};
     ///
     /// unsafe extern "C" fn construct(object: NonNull<u8>) {
     ///     // SAFETY: an object is at least as large.
@@ -101,7 +103,7 @@ impl Cache {
     /// }
     /// let (layout, options) = (Layout::new::<u64>(), Options::default());
     /// let cache = Cache::with_constructor("session", layout, options, construct)?;
-    /// # Ok::<(), sheaves_slab::raw::CacheError>(())
+    /// # Ok::<(), sheaves::raw::CacheError>(())
     /// ```
     ///
     /// # Errors
@@ -195,8 +197,9 @@ impl Cache {
     /// detected as a double free when it returns to its slab, or not at all.
     ///
     /// ```
+    /// # use sheaves_slab as sheaves;
     /// use core::alloc::Layout;
-    /// use sheaves_slab::raw::{Cache, Options};
+    /// use sheaves::raw::{Cache, Options};
     ///
     /// let cache = Cache::new("route", Layout::new::<[u64; 4]>(), Options::default())?;
     /// let object = cache.alloc().expect("out of memory");
@@ -204,7 +207,7 @@ impl Cache {
     /// // SAFETY: from this cache; a reader that still uses it began before this call.
     /// unsafe { cache.free_rcu(object) };
     /// cache.destroy().expect("waits until the object is back");
-    /// # Ok::<(), sheaves_slab::raw::CacheError>(())
+    /// # Ok::<(), sheaves::raw::CacheError>(())
     /// ```
     ///
     /// # Safety

@@ -11,7 +11,8 @@ use crate::raw::{self, CacheError, Options};
 /// A cache of values of type `T`.
 ///
 /// ```
-/// use sheaves_slab::Cache;
+/// # use sheaves_slab as sheaves;
+/// use sheaves::Cache;
 ///
 /// let cache = Cache::<[u32; 6]>::new("vertex")?;
 /// let mut vertex = cache.insert([0; 6]);
@@ -19,7 +20,7 @@ use crate::raw::{self, CacheError, Options};
 /// assert_eq!(vertex.iter().sum::<u32>(), 7);
 /// drop(vertex);
 /// cache.destroy().expect("every value was dropped");
-/// # Ok::<(), sheaves_slab::raw::CacheError>(())
+/// # Ok::<(), sheaves::raw::CacheError>(())
 /// ```
 pub struct Cache<T> {
     raw: raw::Cache,

@@ -6,7 +6,8 @@
 //! [`crate::PerCpuRef`].
 //!
 //! ```
-//! use sheaves_percpu::memory;
+//! # mod sheaves { pub use sheaves_percpu as percpu; }
+//! use sheaves::percpu::memory;
 //!
 //! let hits = memory::alloc(8, 8)?;
 //! // SAFETY: only transactions use the word, and it is freed after the last one.

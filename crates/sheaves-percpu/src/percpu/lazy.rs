@@ -11,8 +11,9 @@ use crate::percpu::{PerCpu, Zeroed};
 /// at the first use. After that, each use also tests a value that it loads anyway.
 ///
 /// ```
+/// # mod sheaves { pub use sheaves_percpu as percpu; }
 /// use core::sync::atomic::{AtomicU64, Ordering};
-/// use sheaves_percpu::PerCpuStatic;
+/// use sheaves::percpu::PerCpuStatic;
 ///
 /// static SEEN: PerCpuStatic<AtomicU64> = PerCpuStatic::new();
 ///

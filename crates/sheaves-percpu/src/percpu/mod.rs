@@ -25,8 +25,9 @@ use crate::rows;
 /// A value of type `T` in every slot; cf. the kernel's `alloc_percpu`.
 ///
 /// ```
+/// # mod sheaves { pub use sheaves_percpu as percpu; }
 /// use core::sync::atomic::{AtomicU64, Ordering};
-/// use sheaves_percpu::{PerCpu, SlotCell};
+/// use sheaves::percpu::{PerCpu, SlotCell};
 ///
 /// let slowest = PerCpu::<AtomicU64>::zeroed()?;
 /// slowest.get().fetch_max(250, Ordering::Relaxed);
@@ -36,7 +37,7 @@ use crate::rows;
 /// let served = PerCpu::<SlotCell<u64>>::zeroed()?;
 /// served.add(3);
 /// assert_eq!(served.sum(), 3);
-/// # Ok::<(), sheaves_percpu::memory::Error>(())
+/// # Ok::<(), sheaves::percpu::memory::Error>(())
 /// ```
 ///
 /// Dropping it drops every slot's value and frees the memory. Creating and dropping may sleep on a
@@ -159,7 +160,8 @@ impl<T> PerCpu<T> {
     /// The [`SlotCell`] in a field of the value, for transactions.
     ///
     /// ```
-    /// use sheaves_percpu::{PerCpu, SlotCell, Zeroed, field};
+    /// # mod sheaves { pub use sheaves_percpu as percpu; }
+    /// use sheaves::percpu::{PerCpu, SlotCell, Zeroed, field};
     ///
     /// struct Requests {
     ///     good: SlotCell<u64>,
@@ -172,7 +174,7 @@ impl<T> PerCpu<T> {
     /// requests.cell(field!(Requests, bad)).add(1);
     /// assert_eq!(requests.cell(field!(Requests, bad)).sum(), 1);
     /// assert_eq!(requests.cell(field!(Requests, good)).sum(), 0);
-    /// # Ok::<(), sheaves_percpu::memory::Error>(())
+    /// # Ok::<(), sheaves::percpu::memory::Error>(())
     /// ```
     #[inline(always)]
     #[must_use]

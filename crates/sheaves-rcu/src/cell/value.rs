@@ -12,7 +12,8 @@ use crate::reader::guard::{Guard, read};
 /// A value, or none, that many threads read and some replace.
 ///
 /// ```
-/// use sheaves_rcu::{RcuOption, read};
+/// # mod sheaves { pub use sheaves_rcu as rcu; }
+/// use sheaves::rcu::{RcuOption, read};
 ///
 /// static LIMIT: RcuOption<u32> = RcuOption::empty();
 ///
@@ -58,6 +59,15 @@ impl<T> RcuOption<T> {
         // SAFETY: 1. null or a value, by the invariant; 2. it is not freed while the guard lasts,
         // since that needs a grace period; 3. nor by the cell, which is borrowed.
         unsafe { pointer.as_ref() }
+    }
+
+    /// A clone of the current value, if there is one: see [`RcuCell::load_full`].
+    #[must_use]
+    pub fn load_full(&self) -> Option<T>
+    where
+        T: Clone,
+    {
+        self.load(&read()).cloned()
     }
 
     /// The value, without a guard: no other thread uses the cell.
@@ -174,7 +184,8 @@ impl<T: fmt::Debug> fmt::Debug for RcuOption<T> {
 /// A value that many threads read and some replace.
 ///
 /// ```
-/// use sheaves_rcu::{RcuCell, read};
+/// # mod sheaves { pub use sheaves_rcu as rcu; }
+/// use sheaves::rcu::{RcuCell, read};
 ///
 /// let config = RcuCell::new(String::from("slow"));
 /// let guard = read();
@@ -214,8 +225,9 @@ impl<T> RcuCell<T> {
     /// A clone of the current value: of an `Arc`, for one, which outlives every guard.
     ///
     /// ```
+    /// # mod sheaves { pub use sheaves_rcu as rcu; }
     /// use std::sync::Arc;
-    /// use sheaves_rcu::RcuCell;
+    /// use sheaves::rcu::RcuCell;
     ///
     /// let names = RcuCell::new(Arc::new(vec!["a"]));
     /// let all: Arc<Vec<&str>> = names.load_full();
@@ -233,7 +245,8 @@ impl<T> RcuCell<T> {
     /// A view of a part of the value, whichever that is when it is loaded.
     ///
     /// ```
-    /// use sheaves_rcu::{RcuCell, read};
+    /// # mod sheaves { pub use sheaves_rcu as rcu; }
+    /// use sheaves::rcu::{RcuCell, read};
     ///
     /// let size = RcuCell::new((80, 25));
     /// let width = size.map(|size| &size.0);
@@ -253,7 +266,8 @@ impl<T> RcuCell<T> {
     /// Ends the cell and returns its value.
     ///
     /// ```
-    /// assert_eq!(sheaves_rcu::RcuCell::new(7).into_inner(), 7);
+    /// # mod sheaves { pub use sheaves_rcu as rcu; }
+    /// assert_eq!(sheaves::rcu::RcuCell::new(7).into_inner(), 7);
     /// ```
     #[must_use]
     pub fn into_inner(self) -> T {
@@ -271,7 +285,8 @@ impl<T: Send + 'static> RcuCell<T> {
     /// Replaces the value. The previous one is dropped later, see [`Retired::defer`].
     ///
     /// ```
-    /// use sheaves_rcu::{RcuCell, read};
+    /// # mod sheaves { pub use sheaves_rcu as rcu; }
+    /// use sheaves::rcu::{RcuCell, read};
     ///
     /// let limit = RcuCell::from(8);
     /// let guard = read();
@@ -310,7 +325,8 @@ impl<T: Send + 'static> RcuCell<T> {
     /// Replaces the value by the result of `make`, see [`RcuOption::update`].
     ///
     /// ```
-    /// use sheaves_rcu::{RcuCell, read};
+    /// # mod sheaves { pub use sheaves_rcu as rcu; }
+    /// use sheaves::rcu::{RcuCell, read};
     ///
     /// let names = RcuCell::<Vec<&str>>::default();
     /// names.update(|old| [old.as_slice(), &["b"]].concat()).defer();

@@ -92,13 +92,14 @@ struct Closure<F> {
 /// Allocates a box with the program's allocator; otherwise like [`call_rcu`].
 ///
 /// ```
+/// # mod sheaves { pub use sheaves_rcu as rcu; }
 /// use std::sync::atomic::{AtomicBool, Ordering};
 ///
 /// static IS_DONE: AtomicBool = AtomicBool::new(false);
-/// sheaves_rcu::defer(|| IS_DONE.store(true, Ordering::Relaxed));
-/// sheaves_rcu::defer::barrier()?;
+/// sheaves::rcu::defer(|| IS_DONE.store(true, Ordering::Relaxed));
+/// sheaves::rcu::defer::barrier()?;
 /// assert!(IS_DONE.load(Ordering::Relaxed));
-/// # Ok::<(), sheaves_rcu::defer::BarrierError>(())
+/// # Ok::<(), sheaves::rcu::defer::BarrierError>(())
 /// ```
 pub fn defer<F: FnOnce() + Send + 'static>(function: F) {
     let closure = Box::into_raw(Box::new(Closure { head: Head::new(), function }));

@@ -37,8 +37,9 @@ impl Cookie {
     /// waited before the fork.
     ///
     /// ```
+    /// # mod sheaves { pub use sheaves_rcu as rcu; }
     /// # async fn replace() {
-    /// let cookie = sheaves_rcu::Cookie::get();
+    /// let cookie = sheaves::rcu::Cookie::get();
     /// cookie.finished().await;
     /// # }
     /// ```

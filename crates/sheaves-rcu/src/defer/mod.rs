@@ -30,6 +30,9 @@
 //! Order: callbacks that one thread defers run in that order while it stays in one slot and memory
 //! is available. There is none between slots: a program that needs it calls [`barrier`].
 //!
+//! A panic in a callback aborts the process. What is pending when the process ends is neither
+//! called nor freed: a program that needs it calls [`barrier`] before.
+//!
 //! The child of a fork inherits what is pending, and reclaims it when it defers something itself,
 //! calls [`reclaim`], or waits. A callback that another thread ran during the fork is not called
 //! again.

@@ -16,7 +16,8 @@ static REQUESTED: AtomicU64 = AtomicU64::new(0);
 /// It *passes* when a grace period has ended that began after the snapshot.
 ///
 /// ```
-/// use sheaves_rcu::Cookie;
+/// # mod sheaves { pub use sheaves_rcu as rcu; }
+/// use sheaves::rcu::Cookie;
 ///
 /// let cookie = Cookie::start_poll();
 /// while !cookie.poll() {
@@ -186,8 +187,9 @@ pub fn start_quietly(cookie: Cookie, is_expedited: bool) -> bool {
 /// should use [`crate::defer()`].
 ///
 /// ```
-/// sheaves_rcu::synchronize()?;
-/// # Ok::<(), sheaves_rcu::InsideReader>(())
+/// # mod sheaves { pub use sheaves_rcu as rcu; }
+/// sheaves::rcu::synchronize()?;
+/// # Ok::<(), sheaves::rcu::InsideReader>(())
 /// ```
 ///
 /// # Errors

@@ -71,7 +71,8 @@ const SPINS: u32 = 200;
 /// restartable sequences, and a domain 32 bytes in each slot.
 ///
 /// ```
-/// use sheaves_rcu::Srcu;
+/// # mod sheaves { pub use sheaves_percpu as percpu; pub use sheaves_rcu as rcu; }
+/// use sheaves::rcu::Srcu;
 ///
 /// let domain = Srcu::new()?;
 /// let guard = domain.read();
@@ -80,7 +81,7 @@ const SPINS: u32 = 200;
 ///     scope.spawn(|| drop(guard));
 /// });
 /// domain.synchronize();
-/// # Ok::<(), sheaves_percpu::memory::Error>(())
+/// # Ok::<(), sheaves::percpu::memory::Error>(())
 /// ```
 ///
 /// In the child of a fork all sections are over, those of the forking thread too.

@@ -39,8 +39,9 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// handlers: if one interrupts the begin of a section, that section would miss its fence.
 ///
 /// ```
-/// drop(sheaves_rcu::read());
-/// sheaves_rcu::enter_idle();
+/// # mod sheaves { pub use sheaves_rcu as rcu; }
+/// drop(sheaves::rcu::read());
+/// sheaves::rcu::enter_idle();
 /// std::thread::park_timeout(std::time::Duration::from_millis(1));
 /// ```
 #[inline]

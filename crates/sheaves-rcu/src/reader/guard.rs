@@ -22,12 +22,13 @@ pub struct Guard {
 /// thread-local storage. Never blocks. The forking thread's sections stay open in the child.
 ///
 /// ```
-/// let outer = sheaves_rcu::read();
-/// let inner = sheaves_rcu::read();
+/// # mod sheaves { pub use sheaves_rcu as rcu; }
+/// let outer = sheaves::rcu::read();
+/// let inner = sheaves::rcu::read();
 /// drop(outer);
-/// assert!(sheaves_rcu::is_reading());
+/// assert!(sheaves::rcu::is_reading());
 /// drop(inner);
-/// assert!(!sheaves_rcu::is_reading());
+/// assert!(!sheaves::rcu::is_reading());
 /// ```
 #[inline(always)]
 #[cfg_attr(debug_assertions, track_caller)]

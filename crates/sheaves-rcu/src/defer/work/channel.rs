@@ -21,7 +21,8 @@ const START_OBJECTS: usize = 4 * CAPACITY;
 /// A way to free one kind of memory. A channel is never destroyed.
 ///
 /// ```
-/// use sheaves_rcu::defer::{Channel, barrier};
+/// # mod sheaves { pub use sheaves_rcu as rcu; }
+/// use sheaves::rcu::defer::{Channel, barrier};
 ///
 /// unsafe fn unmap(pointer: *mut u8) {
 /// // munmap, fclose, or another function that frees the object.
@@ -33,7 +34,7 @@ const START_OBJECTS: usize = 4 * CAPACITY;
 /// // SAFETY: the object cannot be found any more, and is freed in no other way.
 /// unsafe { MAPS.free_later(pointer, 8) };
 /// barrier()?;
-/// # Ok::<(), sheaves_rcu::defer::BarrierError>(())
+/// # Ok::<(), sheaves::rcu::defer::BarrierError>(())
 /// ```
 pub struct Channel {
     name: &'static str,
