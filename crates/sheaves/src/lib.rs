@@ -6,6 +6,7 @@
 extern crate alloc;
 
 mod global;
+pub mod guide;
 pub mod map;
 pub mod rcu;
 mod rcu_box;

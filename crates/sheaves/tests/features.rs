@@ -1,5 +1,6 @@
 //! What comes with features: `foldhash`, `rayon`, `serde`.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -37,11 +38,11 @@ fn what_is_written_is_read() {
 fn parallel_iteration_returns_each_entry_once() {
     let map: RcuHashMap<u64, u64> = (0..COUNT).into_par_iter().map(|key| (key, !key)).collect();
     assert_eq!(map.len() as u64, COUNT);
-    let end = std::sync::atomic::AtomicBool::new(false);
+    let end = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut key = COUNT;
-            while !end.load(std::sync::atomic::Ordering::Relaxed) {
+            while !end.load(Ordering::Relaxed) {
                 map.insert(key, !key, &read());
                 key = if key < 8 * COUNT { key + 1 } else { COUNT };
             }
@@ -57,7 +58,7 @@ fn parallel_iteration_returns_each_entry_once() {
             seen.sort_unstable();
             assert!(seen.into_iter().eq(0..COUNT));
         }
-        end.store(true, std::sync::atomic::Ordering::Relaxed);
+        end.store(true, Ordering::Relaxed);
     });
     assert_eq!(RcuHashMap::<u64, u64>::new().par_iter(&read()).count(), 0);
 }
