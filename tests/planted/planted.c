@@ -310,7 +310,7 @@ static void of_malloc(const char *kind)
 		else if (is(kind, "sized-aligned-smaller"))
 			aligned(hide(aligned_alloc(64, size)), 64, size / 5);
 		else
-			aligned(hide(aligned_alloc(64, size)), 1 << 20, size);
+			aligned(hide(aligned_alloc(64, size)), 1ul << 40, size);
 		churn();
 	} else if (is(kind, "realloc-freed")) {
 		free(block);
@@ -357,7 +357,7 @@ static void of_malloc(const char *kind)
 	else if (is(kind, "delete-aligned-array-size"))
 		::operator delete[](hide(::operator new[](size, wide)), size / 4, wide);
 	else if (is(kind, "delete-alignment"))
-		::operator delete(hide(::operator new(size)), std::align_val_t{1 << 21});
+		::operator delete(hide(::operator new(size)), std::align_val_t{1ul << 40});
 	else if (is(kind, "delete-of-array"))
 		delete (Element *)hide(new Element[size / sizeof(Element)]);
 	else

@@ -1,6 +1,6 @@
 //! Blocks without red zones: from a size to a block, and from an address to its block.
 
-use sheaves_slab::internal::granule::Granule;
+use sheaves_slab::internal::granule::{self, Granule};
 use sheaves_slab::internal::sampling::AllocRequest;
 use sheaves_slab::internal::trap;
 use sheaves_slab::internal::{CacheId, checking, slab};
@@ -80,6 +80,12 @@ pub(crate) fn is_freed(address: usize) -> bool {
 
 /// Frees a block.
 pub(crate) fn free(address: usize, frame: Frame) {
+    // In a hardened process each free comes here: first the look-up that nearly all of them need.
+    let entry = granule::entry_of(address).unwrap_or(0);
+    if let Some(id) = CacheId::of_size_class_entry(entry as u16) {
+        // SAFETY: as below.
+        return unsafe { by_id::check_and_free(id, address) };
+    }
     match look_up(address) {
         // SAFETY: the caller no longer uses the block; `check_and_free` checks the rest.
         Some(Block::Object { class }) => unsafe {

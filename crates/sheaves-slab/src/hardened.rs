@@ -73,18 +73,22 @@ fn take_one(id: CacheId, request: &AllocRequest) -> usize {
     sample_if_tagged(id, Entry::from_bits(one[0]), request)
 }
 
-/// Frees an object. That of a size class is in a slab of it.
-pub(crate) fn free(id: CacheId, object: usize) {
+/// Frees an object. That of a size class is in a slab of it. True where nothing has changed but the
+/// object and the current slot's sheaf.
+#[inline]
+pub(crate) fn free(id: CacheId, object: usize) -> bool {
     // Ends its record, if it has one. The object goes into quarantine in any case.
     let _ = tags::freed(object);
     if !quarantine::seal(id, id.shape(), object) {
-        return;
+        return true;
     }
     let [freed, _] = id.hardened_words();
     // SAFETY: the object is sealed: it is the caller's, and only pushed here.
-    if !id.is_class() || !unsafe { push_slow(freed, object) } {
+    let is_pushed = id.is_class() && unsafe { push_slow(freed, object) };
+    if !is_pushed {
         free_sealed(id, object);
     }
+    is_pushed
 }
 
 /// [`free`] where the current slot has no room for the object, which is sealed.

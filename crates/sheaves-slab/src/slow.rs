@@ -104,7 +104,11 @@ pub(crate) fn free_slow(id: CacheId, object: usize) {
             Some(object) => push(id, object),
             None => flush::flush(id, &mut [object]),
         },
-        Checking::Hardened | Checking::Exact => hardened::free(id, object),
+        Checking::Hardened | Checking::Exact => {
+            if hardened::free(id, object) {
+                return;
+            }
+        }
         Checking::Debug => debug::free(id, object),
     }
     surplus::after_free();

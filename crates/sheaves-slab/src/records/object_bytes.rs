@@ -71,17 +71,23 @@ pub(crate) fn prepare(shape: &Shape, object: usize, is_new: bool) {
     if shape.unreadable {
         return;
     }
+    let in_use = canary(object);
     if !is_new {
-        check_free(shape, object);
+        check_bytes(shape, object, in_use);
     }
     if shape.has_canary() {
         // Relaxed: the object behind it may be freed at the same time, see `check_neighbour`.
-        canary_of(shape, object).store(canary(object), Ordering::Relaxed);
+        canary_of(shape, object).store(in_use, Ordering::Relaxed);
     }
 }
 
 /// Checks that nothing was written to an object since it was freed. The caller owns it.
 pub(crate) fn check_free(shape: &Shape, object: usize) {
+    check_bytes(shape, object, canary(object));
+}
+
+#[inline]
+fn check_bytes(shape: &Shape, object: usize, in_use: usize) {
     if shape.may_clear() && !shape.is_hidden() {
         // SAFETY: the object is of this shape and the caller's.
         let bytes = unsafe { bytes_of(object, cleared_bytes(shape)) };
@@ -96,15 +102,10 @@ pub(crate) fn check_free(shape: &Shape, object: usize) {
     if shape.has_canary() {
         // Relaxed: the caller owns the object.
         let found = canary_of(shape, object).load(Ordering::Relaxed);
-        if found != 0 && found != free_canary(shape, object) {
+        if found != 0 && found != if shape.has_state() { !in_use } else { in_use } {
             report_write(shape, object, shape.stride - CANARY_BYTES);
         }
     }
-}
-
-/// The canary of an object that is free.
-fn free_canary(shape: &Shape, object: usize) -> usize {
-    if shape.has_state() { !canary(object) } else { canary(object) }
 }
 
 #[cold]
@@ -158,8 +159,10 @@ pub(crate) fn is_marked_free(shape: &Shape, object: usize) -> bool {
 
 /// Makes good what [`mark_free`] has found damaged, after a report.
 pub(crate) fn mend(shape: &Shape, object: usize) {
+    let in_use = canary(object);
+    let free = if shape.has_state() { !in_use } else { in_use };
     // Relaxed: the object is the caller's.
-    canary_of(shape, object).store(free_canary(shape, object), Ordering::Relaxed);
+    canary_of(shape, object).store(free, Ordering::Relaxed);
 }
 
 /// Checks the canary of an object that is freed and has its state elsewhere.
