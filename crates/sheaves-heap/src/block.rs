@@ -138,6 +138,7 @@ pub(crate) fn foreign(address: usize, call: &str) -> ! {
         Some(0) => "which is in free memory (double free?)",
         Some(_) if is_freed(address) => "which is in free memory (double free?)",
         Some(_) => "which belongs to a named cache",
+        None if large::is_retired(address) => "which is in free memory (double free?)",
         None => "which is not from this heap",
     };
     report::die(format_args!("{call} of {address:#x}, {what}"))

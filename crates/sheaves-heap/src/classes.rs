@@ -133,7 +133,9 @@ pub(crate) fn of_request(size: usize, align: usize) -> Option<usize> {
     };
     let size = size + room + if checking::is_exact() { ZONE_BYTES } else { 0 };
     let is_fit = |class: &usize| bytes_of_class(*class) >= size && is_aligned(*class, align);
-    of_layout(size, align).or_else(|| (MIDDLE..CLASSES).find(is_fit))
+    let class = of_layout(size, align).or_else(|| (MIDDLE..CLASSES).find(is_fit));
+    // From level 2 on those that would be alone have a mapping of their own, too.
+    class.filter(|class| !(is_alone(*class) && checking::is_exact()))
 }
 
 /// Size of each class, in bytes.

@@ -14,8 +14,8 @@ use std::sync::{Barrier, Mutex, MutexGuard};
 use std::thread;
 
 use sheaves_heap::{
-    alloc_layout, check_freed, dealloc_layout, free, free_rcu_layout, malloc, realloc, slow, trim,
-    usable_size,
+    aligned_alloc, alloc_layout, check_freed, dealloc_layout, free, free_rcu_layout, malloc,
+    realloc, slow, trim, usable_size,
 };
 use sheaves_rcu::defer;
 use sheaves_slab::internal::by_id::is_freed;
@@ -284,8 +284,11 @@ fn large_blocks_grow() {
         // SAFETY: from this heap; the old address is used as a number only.
         block = unsafe { realloc(block, size) };
         let after = block.expose_provenance();
-        assert!(is_readable(after + size - 1) && !is_readable(after - 1));
-        assert!(!is_readable(after + size.next_multiple_of(page)));
+        // SAFETY: from this heap.
+        let end = after + unsafe { usable_size(block) };
+        assert!(end.is_multiple_of(page) && end >= after + size && end < after + size + page);
+        assert!(is_readable(end - 1) && !is_readable(end));
+        assert!(is_readable(after / page * page) && !is_readable(after / page * page - 1));
         assert!(after == before || !is_readable(before));
     }
     for step in 0..200 {
@@ -309,6 +312,26 @@ fn at_level_2() {
     }
 }
 
+/// A large block ends where its last page does, as far as its alignment permits.
+fn large_blocks_end_at_pages() {
+    let least = if checking::is_exact() { 66_000 } else { 2 << 20 };
+    for size in (0..40).map(|step| least + step * 1111) {
+        for align in [16, 64, 4096, 1 << 20] {
+            let block = aligned_alloc(align, size);
+            assert!(block.addr().is_multiple_of(align));
+            // SAFETY: the block has that size.
+            unsafe { block.write_bytes(0xa5, size) };
+            // SAFETY: from this heap.
+            let usable = unsafe { usable_size(block) };
+            assert!((size..size + align.min(4096)).contains(&usable), "{size} {align} {usable}");
+            assert!(!is_readable(block.expose_provenance() + usable));
+            // SAFETY: from this heap.
+            unsafe { free(block) };
+            assert!(!is_readable(block.addr()));
+        }
+    }
+}
+
 /// Makes this process a hardened one; one test at a time.
 fn harden() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
@@ -327,6 +350,7 @@ fn both_paths_and_layouts() {
     both_paths_serve_a_size_alike();
     layouts_are_freed_by_their_owners();
     large_blocks_grow();
+    large_blocks_end_at_pages();
     pairs_take_no_more_than_a_quarantine();
     many_sizes_wait_no_longer_than_a_few();
     check_freed();

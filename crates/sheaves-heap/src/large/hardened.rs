@@ -1,8 +1,11 @@
 //! Large blocks of a hardened process: each lies between two inaccessible pages.
 //!
 //! ```text
-//!   | page, inaccessible | block | page, inaccessible |
+//!   | page, inaccessible |    | block | page, inaccessible |
 //! ```
+//!
+//! A block ends where its last page does, as far as its alignment permits. From level 2 on all
+//! blocks of 64 KiB and more are such ones.
 //!
 //! A block that is freed becomes inaccessible as a whole. It is unmapped when 256 others
 //! were freed after it, so a late access does not find another mapping there at once. A block that
@@ -14,26 +17,38 @@
 use sheaves_sys::{map, vm};
 
 use super::table::{Entry, RETIRED, TABLE};
+use crate::classes::QUANTUM_BYTES;
 
-/// A block of whole pages, which reads as zeros; 0 when memory is out.
-pub(super) fn alloc(bytes: usize, align: usize) -> usize {
-    match try_alloc(bytes, align) {
+/// A block, which reads as zeros; 0 when memory is out.
+pub(super) fn alloc(size: usize, align: usize) -> usize {
+    match try_alloc(size.max(1), align) {
         // Freed blocks take address space, which may be limited.
-        0 if unmap_all() => try_alloc(bytes, align),
+        0 if unmap_all() => try_alloc(size.max(1), align),
         address => address,
     }
 }
 
-fn try_alloc(bytes: usize, align: usize) -> usize {
+fn try_alloc(size: usize, align: usize) -> usize {
+    let page = map::page_bytes();
+    let Some(bytes) = size.checked_next_multiple_of(page) else { return 0 };
     let Some(address) = reserve(bytes, align) else { return 0 };
     let beside = beside(TABLE.lock().count);
     // SAFETY: reserved just now.
     let is_mapped = unsafe { map::commit(address - beside, bytes + 2 * beside) };
-    if !is_mapped || !TABLE.lock().insert(Entry { address, bytes }) {
-        unmap(Entry { address, bytes });
+    // Less than a page, so none where blocks are aligned to pages.
+    let before = (bytes - size) & !(align.max(QUANTUM_BYTES) - 1);
+    let block = Entry { address: address + before, bytes: bytes - before };
+    if !is_mapped || !TABLE.lock().insert(block) {
+        unmap(block);
         return 0;
     }
-    address
+    block.address
+}
+
+/// The pages of a block. It ends where they do.
+pub(super) fn pages_of(block: Entry) -> Entry {
+    let before = block.address % map::page_bytes();
+    Entry { address: block.address - before, bytes: block.bytes + before }
 }
 
 /// Bytes on each side of a further block that are accessible.
@@ -60,33 +75,41 @@ fn reserve(bytes: usize, align: usize) -> Option<usize> {
 /// Moves the pages of a block to where there is room for more; `None`, with the block unchanged,
 /// when the kernel refuses or there are too many blocks. The caller holds the table's lock, passes
 /// the number of blocks, changes the block's entry, and calls [`retire_moved`].
-pub(super) fn grow(block: Entry, bytes: usize, blocks: usize) -> Option<usize> {
+///
+/// The block is as far from the start of its pages as before, so it may end before they do.
+pub(super) fn grow(block: Entry, size: usize, blocks: usize) -> Option<Entry> {
     if beside(blocks) != 0 {
         // Pages that have moved cannot be one mapping with others.
         return None;
     }
+    let pages = pages_of(block);
+    let before = block.address - pages.address;
+    let bytes = (before + size).next_multiple_of(map::page_bytes());
     let address = reserve(bytes, map::page_bytes())?;
+    let new = Entry { address: address + before, bytes: bytes - before };
     // SAFETY: the block is the caller's, which uses the new address only; the room is ours.
-    if unsafe { map::move_to(block.address, block.bytes, bytes, address) } {
-        return Some(address);
+    if unsafe { map::move_to(pages.address, pages.bytes, bytes, address) } {
+        return Some(new);
     }
     // Perhaps the kernel has unmapped what is between the pages, and another thread's mapping is
     // there. If not, it stays reserved.
-    unmap_pages_beside(Entry { address, bytes });
+    unmap_pages_beside(new);
     None
 }
 
 /// Takes a block that was removed from the table.
 pub(super) fn retire(block: Entry) {
+    let pages = pages_of(block);
     // SAFETY: removed from the table, so ours alone; it is not used any more.
-    unsafe { map::uncommit(block.address, block.bytes) };
+    unsafe { map::uncommit(pages.address, pages.bytes) };
     replace_oldest(block);
 }
 
 /// Takes what [`grow`] has left: two inaccessible pages with nothing between them.
 pub(super) fn retire_moved(block: Entry) {
+    let pages = pages_of(block);
     // Another thread's mapping may have got there since.
-    if map::reserve_exactly(block.address, block.bytes) {
+    if map::reserve_exactly(pages.address, pages.bytes) {
         replace_oldest(block);
         return;
     }
@@ -94,8 +117,8 @@ pub(super) fn retire_moved(block: Entry) {
 }
 
 fn unmap_pages_beside(block: Entry) {
-    let page = map::page_bytes();
-    for address in [block.address - page, block.address + block.bytes] {
+    let (page, pages) = (map::page_bytes(), pages_of(block));
+    for address in [pages.address - page, pages.address + pages.bytes] {
         // SAFETY: the page is ours, and not used any more.
         unsafe { map::unmap(address, page) };
     }
@@ -115,13 +138,19 @@ fn replace_oldest(block: Entry) -> bool {
     oldest.address != 0
 }
 
+/// True for an address in a block that was freed and is not unmapped yet.
+pub(crate) fn is_retired(address: usize) -> bool {
+    let is_in = |block: &Entry| (block.address..block.address + block.bytes).contains(&address);
+    TABLE.lock().retired.iter().any(is_in)
+}
+
 /// Unmaps all blocks that were freed. True if there were any.
 pub(super) fn unmap_all() -> bool {
     (0..RETIRED).fold(false, |any, _| replace_oldest(Entry { address: 0, bytes: 0 }) | any)
 }
 
 fn unmap(block: Entry) {
-    let page = map::page_bytes();
+    let (page, pages) = (map::page_bytes(), pages_of(block));
     // SAFETY: the block and its two pages are ours, and not used any more.
-    unsafe { map::unmap(block.address - page, block.bytes + 2 * page) };
+    unsafe { map::unmap(pages.address - page, pages.bytes + 2 * page) };
 }

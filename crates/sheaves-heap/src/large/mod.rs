@@ -6,7 +6,8 @@
 //! The kernel refuses to unmap a block between two others when the process has as many mappings as
 //! it may have (`vm.max_map_count`). The table keeps such a range, whose pages are discarded and
 //! read as zeros, for the next block that fits, and offers it to the kernel again once the kernel
-//! unmaps another one. In a hardened process none is kept: see `hardened`.
+//! unmaps another one. In a hardened process none is kept: see `hardened`. From level 2 on blocks
+//! from 64 KiB on are here, too.
 
 mod hardened;
 mod idle;
@@ -22,6 +23,7 @@ use sheaves_sys::{clock, map, probe};
 
 use idle::{Idle, Pages};
 
+pub(crate) use hardened::is_retired;
 pub(crate) use table::TABLE;
 use table::{Entry, KEPT, Table};
 
@@ -40,11 +42,11 @@ pub(crate) fn alloc(size: usize, align: usize, request: &AllocRequest) -> (usize
 
 fn alloc_unlimited(size: usize, align: usize) -> (usize, bool) {
     const NONE: (usize, bool) = (0, false);
+    if is_hardened() {
+        return (hardened::alloc(size, align), true);
+    }
     let page = map::page_bytes();
     let Some(bytes) = size.max(1).checked_next_multiple_of(page) else { return NONE };
-    if is_hardened() {
-        return (hardened::alloc(bytes, align), true);
-    }
     if let Some(address) = alloc_idle(|idle| idle.take(bytes, align)) {
         return (address, false);
     }
@@ -243,7 +245,7 @@ pub(crate) fn resize(address: usize, size: usize, request: &AllocRequest) -> Opt
     let index = table.find(address)?;
     let old_bytes = table.entry(index).bytes;
     if is_hardened() {
-        return Some(resize_hardened(table, index, bytes, request));
+        return Some(resize_hardened(table, index, size, request));
     }
     if bytes <= old_bytes {
         sampling::large::note_resize(address, address, old_bytes, request);
@@ -275,25 +277,25 @@ pub(crate) fn resize(address: usize, size: usize, request: &AllocRequest) -> Opt
 fn resize_hardened(
     mut table: Held<'_, Table>,
     index: usize,
-    bytes: usize,
+    size: usize,
     request: &AllocRequest,
 ) -> usize {
     let old = *table.entry(index);
-    if bytes < old.bytes / 2 {
+    if size < old.bytes / 2 {
         return 0;
     }
-    if bytes <= old.bytes {
+    if size <= old.bytes {
         sampling::large::note_resize(old.address, old.address, old.bytes, request);
         drop(table);
-        discard_tail(old.address + bytes, old.address + old.bytes);
+        discard_tail(old.address + size, old.address + old.bytes);
         return old.address;
     }
-    let Some(address) = hardened::grow(old, bytes, table.count) else { return 0 };
-    table.move_block(index, Entry { address, bytes });
-    sampling::large::note_resize(old.address, address, old.bytes, request);
+    let Some(new) = hardened::grow(old, size, table.count) else { return 0 };
+    table.move_block(index, new);
+    sampling::large::note_resize(old.address, new.address, old.bytes, request);
     drop(table);
     hardened::retire_moved(old);
-    address
+    new.address
 }
 
 /// Fewer bytes at the end of a block that was shortened are not worth a system call.

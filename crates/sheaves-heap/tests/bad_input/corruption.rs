@@ -247,7 +247,7 @@ crate::cases! {
     twice_middle_beside_others_debug DEBUG, Dies("which is in free memory (double free?)") => {
         free_twice(48_000);
     }
-    twice_large_debug DEBUG, Dies("which is not from this heap") => {
+    twice_large_debug DEBUG, Dies("which is in free memory (double free?)") => {
         free_twice(4 << 20);
     }
     twice_in_a_debug_cache NONE, Dies("double free in cache twice") => {

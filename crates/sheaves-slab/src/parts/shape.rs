@@ -31,9 +31,8 @@ const NAME_BYTES: usize = 31;
 /// Bytes of the canary behind the size of an object, in a hardened process.
 pub const CANARY_BYTES: usize = 8;
 
-/// Above this size a freed object is made inaccessible; at level 2 and in debug mode all that are
-/// alone are. That and the page faults of the next use take longer than to clear it: 40 us and 5 us
-/// for 128 KiB.
+/// Above this size a freed object is made inaccessible. That and the page faults of the next use
+/// take longer than to clear it: 40 us and 5 us for 128 KiB.
 const CLEARED_BYTES_MAX: usize = 256 << 10;
 
 /// Bytes that objects are further apart at level 2 and in debug mode, see `records::bounds`.
@@ -201,7 +200,7 @@ impl Shape {
 
     /// True when a freed object of a hardened cache becomes inaccessible.
     pub(crate) fn is_hidden(&self) -> bool {
-        self.is_alone() && (self.stride > CLEARED_BYTES_MAX || self.checking >= Checking::Exact)
+        self.is_alone() && self.stride > CLEARED_BYTES_MAX
     }
 
     /// The first granule of the slab that contains a granule where an object starts. Slabs of

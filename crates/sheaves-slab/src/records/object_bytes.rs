@@ -20,9 +20,8 @@
 //!
 //! So the fast path of `malloc` has nothing to do: the canary is there when a sheaf is filled.
 //! Freed objects of debug caches hold [`POISON`] in place of zeros. The bytes of caches with a
-//! constructor, and of type-stable ones, are not touched. An object above 256 KiB (from level 2 on,
-//! each that is alone in its slab) is inaccessible while it is in quarantine, and its pages go back
-//! to the kernel.
+//! constructor, and of type-stable ones, are not touched. An object above 256 KiB is inaccessible
+//! while it is in quarantine, and its pages go back to the kernel.
 
 use core::ptr::with_exposed_provenance_mut;
 use core::sync::atomic::{AtomicUsize, Ordering};
