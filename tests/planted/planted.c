@@ -13,12 +13,15 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #if defined(CACHES)
@@ -80,6 +83,69 @@ static void churn(void)
 		for (int i = 0; i < n; i++)
 			give(churned[i]);
 	}
+}
+
+/* Where the error is made: the beginning of the kind says it. */
+static enum { HERE, THREAD, HANDLER, CHILD } where;
+static void (*wrong)(void *);
+static void *wrong_block;
+
+static void *in_thread(void *unused)
+{
+	wrong(wrong_block);
+	return unused;
+}
+
+static void in_handler(int unused)
+{
+	(void)unused;
+	wrong(wrong_block);
+}
+
+/* A child goes on in the place of its parent, which ends as the child does. */
+static void become_child(void)
+{
+	int status;
+	pid_t child = fork();
+
+	if (child == 0)
+		return;
+	if (child < 0 || waitpid(child, &status, 0) != child)
+		_exit(2);
+	if (WIFSIGNALED(status)) {
+		signal(WTERMSIG(status), SIG_DFL);
+		raise(WTERMSIG(status));
+	}
+	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 2);
+}
+
+static void commit(void (*error)(void *), void *block)
+{
+	pthread_t thread;
+
+	wrong = error;
+	wrong_block = block;
+	if (where == CHILD)
+		become_child();
+	if (where == THREAD) {
+		if (pthread_create(&thread, NULL, in_thread, NULL) || pthread_join(thread, NULL))
+			_exit(2);
+	} else if (where == HANDLER) {
+		signal(SIGUSR1, in_handler);
+		raise(SIGUSR1);
+	} else {
+		error(block);
+	}
+}
+
+static void spoil(void *block) { ((unsigned char *)block)[size / 2] = 0xee; }
+
+static void look(void *block)
+{
+	unsigned char byte = ((unsigned char *)block)[size / 2];
+
+	if (byte != 0 && byte != 0x6b)
+		harmed("a freed block was read");
 }
 
 static unsigned char value_of(int index) { return (unsigned char)(index % 200 + 1); }
@@ -144,6 +210,22 @@ static void outside(long from, size_t bytes, int by_memcpy)
 	look_and_end(index);
 }
 
+/* A write that goes on for a megabyte: no further than what is mapped, in any allocator. */
+static void flood(void)
+{
+	unsigned char *place;
+	int index;
+
+	gather();
+	index = surrounded();
+	place = hide(crowd[index] + size);
+	for (size_t i = 0; i < 1 << 20; i++)
+		place[i] = 0xee;
+	give(crowd[index]);
+	churn();
+	look_and_end(index);
+}
+
 /* No two of many new blocks are the same, or the same as a live one. */
 static void look_for_twins(void)
 {
@@ -184,14 +266,13 @@ static void lifetimes(const char *kind)
 	other = fresh(0x78);
 	if (is(kind, "write-after-free")) {
 		give(block);
-		block[size / 2] = 0xee;
+		commit(spoil, block);
 		churn();
 		look_for_twins();
 	} else if (is(kind, "read-after-free")) {
 		/* At once: nothing else is allocated or freed before. */
 		give(block);
-		if (block[size / 2] != 0 && block[size / 2] != 0x6b)
-			harmed("a freed block was read");
+		commit(look, block);
 	} else if (is(kind, "write-after-reuse") || is(kind, "read-after-reuse")) {
 		unsigned char *owner;
 		give(block);
@@ -216,23 +297,23 @@ static void lifetimes(const char *kind)
 			harmed("data of the next owner were changed");
 	} else if (is(kind, "double-free")) {
 		give(block);
-		give(block);
+		commit(give, block);
 		look_for_twins();
 	} else if (is(kind, "double-free-interleaved")) {
 		give(block);
 		give(other);
-		give(block);
+		commit(give, block);
 		look_for_twins();
 	} else if (is(kind, "double-free-delayed")) {
 		give(block);
 		churn();
-		give(block);
+		commit(give, block);
 		look_for_twins();
 	} else if (is(kind, "double-free-after-reuse")) {
 		unsigned char *owner;
 		give(block);
 		owner = again(block, 200);
-		give(block);
+		commit(give, block);
 		churn();
 		if (owner && !holds(owner, 0x5e))
 			harmed("data of the next owner were changed");
@@ -415,6 +496,14 @@ int main(int argc, char **argv)
 	const char *kind = argc == 3 ? argv[1] : "";
 	long end;
 
+	if (!strncmp(kind, "thread-", 7))
+		where = THREAD;
+	else if (!strncmp(kind, "handler-", 8))
+		where = HANDLER;
+	else if (!strncmp(kind, "child-", 6))
+		where = CHILD;
+	if (where != HERE)
+		kind = strchr(kind, '-') + 1;
 	setrlimit(RLIMIT_CORE, &none);
 	size = argc == 3 ? strtoul(argv[2], NULL, 10) : 0;
 	end = (long)size;
@@ -428,6 +517,8 @@ int main(int argc, char **argv)
 	if (is(kind, "leak") || is(kind, "free-again") || is(kind, "realloc-again") ||
 	    is(kind, "write-again"))
 		reported(kind);
+	if (is(kind, "over-mib"))
+		flood();
 	if (is(kind, "over-1"))
 		outside(end, 1, 0);
 	if (is(kind, "over-32"))

@@ -33,9 +33,9 @@ struct Mode {
 }
 
 const MODES: [Mode; 5] = [
-    Mode { name: "level 1", option: ("SHEAVES_HARDEN", "1"), least: 92 },
+    Mode { name: "level 1", option: ("SHEAVES_HARDEN", "1"), least: 93 },
     Mode { name: "level 2", option: ("SHEAVES_HARDEN", "2"), least: 97 },
-    Mode { name: "debug", option: ("SHEAVES_DEBUG", "1"), least: 98 },
+    Mode { name: "debug", option: ("SHEAVES_DEBUG", "1"), least: 99 },
     // From here on what happens depends on chance, and there is no promise.
     Mode { name: "default", option: ("SHEAVES_HARDEN", "0"), least: 0 },
     Mode { name: GLIBC, option: ("SHEAVES_HARDEN", "0"), least: 0 },
@@ -75,8 +75,25 @@ const DELETE: &[&str] = &[
 const SIZED: &[&str] =
     &["sized-smaller", "sized-larger", "sized-aligned-smaller", "sized-aligned-alignment"];
 
+/// Likewise, but the error is made by another thread, in a handler, or in a child.
+const ELSEWHERE_MADE: &[&str] = &[
+    "thread-double-free",
+    "thread-double-free-delayed",
+    "thread-write-after-free",
+    "thread-read-after-free",
+    "handler-double-free",
+    "handler-write-after-free",
+    "child-double-free",
+    "child-double-free-delayed",
+    "child-write-after-free",
+    "child-read-after-free",
+];
+const FLOOD: &[&str] = &["over-mib"];
+
 const SMALL: &[usize] = &[16, 64, 200, 1024];
 const ALL: &[usize] = &[16, 64, 200, 1024, 100_000, 3 << 20];
+/// Between those.
+const BETWEEN: &[usize] = &[40, 5000, 40_000, 300_000, 700_000];
 const SOME: &[usize] = &[64, 1024];
 
 /// Which kinds of errors with which sizes.
@@ -89,11 +106,16 @@ const MALLOC: &[(&[&str], &[usize])] = &[
     (ELSEWHERE, &[64]),
     (ZERO, &[64]),
     (SIZED, &[64, 1024, 100_000, 3 << 20]),
+    (OUTSIDE, BETWEEN),
+    (&["write-after-free", "double-free", "double-free-delayed"], BETWEEN),
+    (FLOOD, &[64, 1024, 5000, 300_000, 700_000, 3 << 20]),
+    (ELSEWHERE_MADE, &[64, 1024, 5000, 300_000]),
 ];
 const CXX: &[(&[&str], &[usize])] = &[
     (OUTSIDE, SOME),
     (LIFETIMES, SOME),
     (INVALID, SOME),
+    (FLOOD, SOME),
     (ELSEWHERE, &[64]),
     (DELETE, &[64, 1024, 100_000, 3 << 20]),
 ];
