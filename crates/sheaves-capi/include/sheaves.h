@@ -534,6 +534,7 @@ int sheaves_percpu_alloc(size_t size,
                          sheaves_percpu *object);
 
 // Frees an object; 0 is ignored. EINVAL, and nothing happens, for an object that is not allocated.
+// A later object may have the same number: a second free may be that of another object.
 //
 // What the caller promises:
 // The object is not used any more, in any slot.

@@ -49,6 +49,7 @@ pub unsafe extern "C" fn sheaves_percpu_alloc(
 }
 
 /// Frees an object; 0 is ignored. EINVAL, and nothing happens, for an object that is not allocated.
+/// A later object may have the same number: a second free may be that of another object.
 ///
 /// # Safety
 /// The object is not used any more, in any slot.
