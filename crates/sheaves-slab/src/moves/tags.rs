@@ -106,12 +106,16 @@ impl Roles {
     }
 }
 
-/// The size of a new sheaf for a cache: the largest where objects only go round between two words,
-/// so that they change places rarely.
+/// While samples are drawn, a sheaf may hold this many bytes of objects, even if few are in use.
+const DRAWN_BYTES: usize = 32 << 10;
+
+/// The size of a new sheaf for a cache: larger where objects only go round between two words, so
+/// that they change places rarely.
 pub(crate) fn sized(id: CacheId, empty: Cursor) -> Cursor {
     let shape = id.shape();
     if is_drawing() && shape.is_plain() && empty.is_sheaf() {
-        return pool::format(empty.sheaf(), shape.sheaf_objects);
+        let objects = (DRAWN_BYTES / shape.stride).min(shape.sheaf_objects);
+        return pool::format(empty.sheaf(), objects.max(empty.sheaf().capacity()));
     }
     empty
 }
