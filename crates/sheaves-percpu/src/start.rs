@@ -39,6 +39,7 @@ impl Access {
 /// Runs in a constructor, before the program has threads, and in any case before the first use.
 /// Never allocates, so an allocator may call it.
 #[cold]
+#[unsafe(link_section = ".text.sheaves_load")]
 pub fn try_start() -> bool {
     let mut starting = STARTING.lock();
     if mode() != EngineMode::NotStarted {

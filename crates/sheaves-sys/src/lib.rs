@@ -9,7 +9,8 @@
 //! allocates.
 //!
 //! What the load of an object touches is in its section `.sheaves_load`, in all crates: scattered
-//! over `.data` and `.bss`, such statics cost each start of a program a dozen page faults more.
+//! over `.data` and `.bss`, such statics cost each start of a program a dozen page faults more. The
+//! functions that it calls are in `.text.sheaves_load`, likewise.
 //!
 //! Blocking: only [`lock::Lock::lock`], [`mod@futex`], [`request::sleep`] and
 //! [`thread::sleep_ns`] may sleep. Signals:

@@ -14,6 +14,7 @@ pub const CPUS_MAX: usize = 8192;
 /// A result that is too high costs address space and loops. It is too low where `/sys` is a
 /// container's view of fewer CPUs, and the thread may use them only at first: see [`cpu_ids_end`].
 #[must_use]
+#[unsafe(link_section = ".text.sheaves_load")]
 pub fn possible_cpus() -> usize {
     possible(listed_cpus(c"/sys/devices/system/cpu/possible"), mask())
 }

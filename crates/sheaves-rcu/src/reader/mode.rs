@@ -40,6 +40,7 @@ pub(crate) fn mode() -> FenceMode {
 }
 
 #[cold]
+#[unsafe(link_section = ".text.sheaves_load")]
 fn decide() -> FenceMode {
     // Here, too: a linker drops members of an archive that nothing refers to.
     fork::announce(Layer::Readers, &HANDLERS);

@@ -111,6 +111,7 @@ pub fn announce(layer: Layer, handlers: &'static Handlers) {
 macro_rules! run_when_loaded {
     ($statement:expr) => {
         const _: () = {
+            #[unsafe(link_section = ".text.sheaves_load")]
             extern "C" fn constructor() {
                 $statement;
             }
@@ -343,6 +344,7 @@ pub fn ignore_children() {
 /// Handlers of objects that register after this run while no lock is held. Those of objects that
 /// register earlier run while the forking thread has all locks: they may allocate and free, since
 /// it re-enters them, but must not wait for threads that do.
+#[unsafe(link_section = ".text.sheaves_load")]
 pub fn register() {
     #[unsafe(link_section = ".sheaves_load")]
     static IS_REGISTERED: AtomicBool = AtomicBool::new(false);

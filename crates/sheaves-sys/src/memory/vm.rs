@@ -56,6 +56,7 @@ static MAPPINGS_MAX: AtomicUsize = AtomicUsize::new(0);
 
 /// When the kernel uses huge pages.
 #[must_use]
+#[unsafe(link_section = ".text.sheaves_load")]
 pub fn huge_pages() -> HugePages {
     // Relaxed: a number that stays the same, and leads to nothing.
     let known = HUGE_PAGES.load(Ordering::Relaxed);
@@ -72,6 +73,7 @@ pub fn huge_pages() -> HugePages {
 
 /// The most mappings that a process may have.
 #[must_use]
+#[unsafe(link_section = ".text.sheaves_load")]
 pub fn mappings_max() -> usize {
     // Relaxed: as above.
     let known = MAPPINGS_MAX.load(Ordering::Relaxed);

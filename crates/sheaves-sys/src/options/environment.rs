@@ -15,6 +15,7 @@ pub(super) const PREFIX: &str = concat!("SHEAVES", "_");
 /// where there is no environment to read.
 ///
 /// Reads `environ` or, inside the dynamic linker, before libc has set that, `/proc/self/environ`.
+#[unsafe(link_section = ".text.sheaves_load")]
 pub(super) fn each(mut visit: impl FnMut(&str, &[u8])) -> bool {
     let mut visit = |variable: &[u8]| {
         if let Some((name, value)) = split(variable) {

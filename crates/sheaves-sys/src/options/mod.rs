@@ -124,6 +124,7 @@ pub fn read() {
 }
 
 #[cold]
+#[unsafe(link_section = ".text.sheaves_load")]
 fn read_slow() {
     // Relaxed, both: a thread that fails uses the values that there are.
     let (old, new) = (Ordering::Relaxed, Ordering::Relaxed);

@@ -95,6 +95,7 @@ impl Opt {
     /// The word that is the value, or the first that means the same; empty if the option is not set
     /// and has no default.
     #[must_use]
+    #[unsafe(link_section = ".text.sheaves_load")]
     pub fn word(&self) -> &'static str {
         let Kind::Words(words) = &self.kind else { return "" };
         let value = self.get();
