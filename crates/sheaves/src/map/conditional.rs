@@ -8,6 +8,7 @@ use core::hash::{BuildHasher, Hash};
 use sheaves_rcu::Guard;
 
 use super::RcuHashMap;
+use super::entry::{Entry, Owned};
 
 /// The key had a value: see [`RcuHashMap::try_insert`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +51,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     ) -> Result<&'g V, OccupiedError<'g, V>> {
         let chain = self.lock_or_make(self.hash(&key), guard);
         let Some(found) = chain.find(&key) else {
-            return Ok(self.add(chain, key, value, guard));
+            return Ok(self.add(chain, Owned(Entry::new(key, value)), guard));
         };
         // SAFETY: it was in the map in the guard's section, so it is not ended before that.
         let current = unsafe { &(*found.entry).value };

@@ -142,6 +142,31 @@ impl<K, V> Entry<K, V> {
     }
 }
 
+/// An entry that nothing else uses.
+///
+/// # Invariants
+/// From [`Entry::new`].
+pub(super) struct Owned<K, V>(pub(super) *mut Entry<K, V>);
+
+// SAFETY: the owner of a key and a value.
+unsafe impl<K: Send, V: Send> Send for Owned<K, V> {}
+// SAFETY: a shared reference gives shared access.
+unsafe impl<K: Sync, V: Sync> Sync for Owned<K, V> {}
+
+impl<K, V> Owned<K, V> {
+    #[inline]
+    pub(super) fn into_raw(self) -> *mut Entry<K, V> {
+        ManuallyDrop::new(self).0
+    }
+}
+
+impl<K, V> Drop for Owned<K, V> {
+    fn drop(&mut self) {
+        // SAFETY: by the invariant; this is its owner.
+        unsafe { Entry::end(self.0) };
+    }
+}
+
 /// Number of lists of one map; an entry's hash selects one.
 const SHARDS: usize = 4;
 /// Number of entries that share a cookie.

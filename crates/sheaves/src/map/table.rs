@@ -107,6 +107,20 @@ impl<T> Table<T> {
         unsafe { &*bucket }
     }
 
+    /// Prefetches the bucket of [`Table::bucket`], for a change of it.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, hash: u64) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        {
+            use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+            let bucket = core::ptr::from_ref(self.bucket(hash)).cast();
+            // SAFETY: a hint; the bucket is there.
+            unsafe { _mm_prefetch::<_MM_HINT_ET0>(bucket) };
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = hash;
+    }
+
     /// Number of units of a move between these tables.
     pub(super) fn units(&self, other: &Table<T>) -> usize {
         self.buckets().min(other.buckets())

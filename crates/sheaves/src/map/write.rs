@@ -12,7 +12,7 @@ use sheaves_rcu::{Guard, read};
 use super::RcuHashMap;
 use super::bucket::{Found, Held};
 use super::closures::{Inside, refuse_inside};
-use super::entry::Entry;
+use super::entry::{Entry, Owned};
 use super::series;
 use super::table::{BUCKETS_MIN, Series, Table};
 use super::tags::tag_of;
@@ -49,12 +49,19 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// Sets the value of a key, and replaces the key, too. Returns the previous value, if there was
     /// one; it is valid as long as the guard. May block as the type's documentation says.
     pub fn insert<'g>(&'g self, key: K, value: V, guard: &'g Guard) -> Option<&'g V> {
-        let chain = self.lock_or_make(self.hash(&key), guard);
-        let Some(found) = chain.find(&key) else {
-            self.add(chain, key, value, guard);
+        let hash = self.hash(&key);
+        if let Some(table) = self.table() {
+            table.prefetch(hash);
+        }
+        // Before the lock is taken: meanwhile the bucket is loaded, and others need not wait.
+        let entry = Owned(Entry::new(key, value));
+        let chain = self.lock_or_make(hash, guard);
+        // SAFETY: by the invariant of its owner.
+        let Some(found) = chain.find(unsafe { &(*entry.0).key }) else {
+            self.add(chain, entry, guard);
             return None;
         };
-        let (_, old) = self.replace(chain, &found, key, value, guard);
+        let (_, old) = self.replace(chain, &found, entry, guard);
         Some(old)
     }
 
@@ -75,7 +82,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         let Some(found) = chain.find(&key) else {
             // First, so that in any case the key is dropped without the lock.
             let value = self.call(make);
-            return self.add(chain, key, value, guard);
+            return self.add(chain, Owned(Entry::new(key, value)), guard);
         };
         // SAFETY: it was in the map in the guard's section, so it is not ended before that.
         unsafe { &(*found.entry).value }
@@ -118,7 +125,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         let Some(found) = chain.find(&key) else {
             // First, so that in any case the key is dropped without the lock.
             let value = self.call(|| make(None))?;
-            return Some(self.add(chain, key, value, guard));
+            return Some(self.add(chain, Owned(Entry::new(key, value)), guard));
         };
         // SAFETY: an entry in a chain is not ended while its lock is held.
         let old = unsafe { &(*found.entry).value };
@@ -126,7 +133,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
             self.take(chain, &found, guard);
             return None;
         };
-        let (new, _) = self.replace(chain, &found, key, value, guard);
+        let entry = Owned(Entry::new(key, value));
+        let (new, _) = self.replace(chain, &found, entry, guard);
         Some(new)
     }
 
@@ -268,12 +276,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     pub(super) fn add<'g>(
         &'g self,
         chain: Chain<'g, K, V>,
-        key: K,
-        value: V,
+        entry: Owned<K, V>,
         _: &'g Guard,
     ) -> &'g V {
         let Chain { table, mut held, hash } = chain;
-        let entry = Entry::new(key, value);
+        let entry = entry.into_raw();
         // SAFETY: buckets are not freed during the guard's section.
         let was_full = unsafe { held.add(tag_of(hash), entry) };
         drop(held);
@@ -291,11 +298,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         &'g self,
         mut chain: Chain<'g, K, V>,
         found: &Found<'g, Entry<K, V>>,
-        key: K,
-        value: V,
+        entry: Owned<K, V>,
         guard: &'g Guard,
     ) -> (&'g V, &'g V) {
-        let (hash, new) = (chain.hash, Entry::new(key, value));
+        let (hash, new) = (chain.hash, entry.into_raw());
         chain.held.replace(found, new);
         drop(chain);
         let old = &self.retire(hash, found.entry, guard).value;

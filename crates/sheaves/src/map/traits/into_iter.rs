@@ -3,10 +3,10 @@
 use alloc::vec::{self, Vec};
 use core::fmt;
 use core::iter::FusedIterator;
-use core::mem::{ManuallyDrop, replace};
+use core::mem::replace;
 use core::ptr::null_mut;
 
-use crate::map::entry::Entry;
+use crate::map::entry::{Entry, Owned};
 use crate::map::{RcuHashMap, series};
 
 /// The entries of a map that is over, in no particular order.
@@ -19,24 +19,6 @@ use crate::map::{RcuHashMap, series};
 /// ```
 pub struct IntoIter<K, V> {
     entries: vec::IntoIter<Owned<K, V>>,
-}
-
-/// An entry that nothing else uses.
-///
-/// # Invariants
-/// From [`Entry::new`].
-struct Owned<K, V>(*mut Entry<K, V>);
-
-// SAFETY: the owner of a key and a value.
-unsafe impl<K: Send, V: Send> Send for Owned<K, V> {}
-// SAFETY: a shared reference gives no access.
-unsafe impl<K: Sync, V: Sync> Sync for Owned<K, V> {}
-
-impl<K, V> Drop for Owned<K, V> {
-    fn drop(&mut self) {
-        // SAFETY: by the invariant; this is its owner.
-        unsafe { Entry::end(self.0) };
-    }
 }
 
 impl<K, V, S> IntoIterator for RcuHashMap<K, V, S> {
@@ -61,9 +43,9 @@ impl<K, V> Iterator for IntoIter<K, V> {
     type Item = (K, V);
 
     fn next(&mut self) -> Option<(K, V)> {
-        let entry = ManuallyDrop::new(self.entries.next()?);
+        let entry = self.entries.next()?.into_raw();
         // SAFETY: by the invariant; the owner is not dropped.
-        let Entry { key, value } = unsafe { Entry::take(entry.0) };
+        let Entry { key, value } = unsafe { Entry::take(entry) };
         Some((key, value))
     }
 
