@@ -113,7 +113,7 @@ pub unsafe extern "C" fn sheaves_free_sized(block: *mut c_void, size: usize) {
 /// As sheaves_free; align and size are those of the allocation.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sheaves_free_aligned_sized(block: *mut c_void, align: usize, size: usize) {
-    heap::slow::check_size(block.cast(), size, align, true);
+    heap::slow::check_size(block.cast(), size, align, false);
     // SAFETY: the caller's contract.
     unsafe { heap::free(block.cast()) };
 }

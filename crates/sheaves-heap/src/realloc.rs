@@ -180,12 +180,14 @@ pub unsafe fn usable_size(block: *const u8) -> usize {
 /// one that is no guarded sample; 0 if no block can have as many.
 #[must_use]
 pub fn usable_size_of(bytes: usize, align: usize) -> usize {
+    if bytes > isize::MAX as usize {
+        return 0;
+    }
     if !start() || is_debug() {
         return bytes;
     }
     match classes::of_request(bytes, align.max(QUANTUM_BYTES)) {
         Some(class) => classes::usable_bytes(class),
-        None if bytes > isize::MAX as usize => 0,
         None => bytes.next_multiple_of(sheaves_sys::map::page_bytes()),
     }
 }

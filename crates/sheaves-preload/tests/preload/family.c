@@ -1,5 +1,6 @@
 // The malloc family as C programs use it. With the argument "info": prints malloc_info.
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <malloc.h>
 #include <stdint.h>
 #include <string.h>
@@ -145,20 +146,25 @@ static void figures(void) {
 
 // Names of other allocators, with which programs ask for the bytes of a block.
 static void others(void) {
-    size_t malloc_size(const void *block), nallocx(size_t size, int flags);
-    void sdallocx(void *block, size_t size, int flags), __libc_cfree(void *block);
+    size_t (*malloc_size)(const void *block) = dlsym(RTLD_DEFAULT, "malloc_size");
+    size_t (*nallocx)(size_t size, int flags) = dlsym(RTLD_DEFAULT, "nallocx");
+    void (*sdallocx)(void *block, size_t size, int flags) = dlsym(RTLD_DEFAULT, "sdallocx");
+    void (*libc_cfree)(void *block) = dlsym(RTLD_DEFAULT, "__libc_cfree");
+
+    CHECK(malloc_size && nallocx && sdallocx && libc_cfree);
 
     for (size_t size = 1; size < 3000000; size = size + size / 8 + 1) {
         void *block = malloc(size);
         CHECK(malloc_size(block) == malloc_usable_size(block));
         CHECK(nallocx(size, 0) >= size && nallocx(size, 0) <= malloc_usable_size(block));
         sdallocx(block, size, 0);
+        sdallocx(malloc(size), nallocx(size, 0), 0);
         CHECK(!posix_memalign(&block, 256, size));
         CHECK(nallocx(size, 8) >= size && nallocx(size, 8) <= malloc_usable_size(block));
-        sdallocx(block, size, 8);
+        sdallocx(block, nallocx(size, 8), 8);
     }
     CHECK(nallocx(huge, 0) == 0 && malloc_size(NULL) == 0);
-    __libc_cfree(malloc(10));
+    libc_cfree(malloc(10));
 }
 
 int main(int count, char **arguments) {
