@@ -1,8 +1,8 @@
 //! The options of the library: one table, and what is made of it.
 //!
 //! `docs/options.md` is the only place where an option is described. `cargo xtask header` writes it
-//! into the READMEs, the manual pages and the comment of the C header, and `cargo xtask tidy`
-//! compares its names with those that the source reads.
+//! into the README of the crate `sheaves`, the manual pages and the comment of the C header, and
+//! `cargo xtask tidy` compares its names with those that the source reads.
 
 use core::fmt::Write as _;
 use std::path::Path;
@@ -12,7 +12,7 @@ use anyhow::Context as _;
 /// The table.
 pub const TABLE: &str = "docs/options.md";
 /// Documents that have the table between two marks.
-const DOCUMENTS: [&str; 2] = ["README.md", "crates/sheaves/README.md"];
+const DOCUMENTS: [&str; 1] = ["crates/sheaves/README.md"];
 const BEGIN: &str = "<!-- options -->\n";
 const END: &str = "<!-- /options -->\n";
 /// The part of the manual page of the command.
