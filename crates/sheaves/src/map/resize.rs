@@ -80,10 +80,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
             if !table.is_moving() {
                 self.start(table, table.buckets() * 2);
             }
-            for _ in 0..table.buckets().div_ceil(UNITS) {
+            // Not all in one read section, so that grace periods end meanwhile.
+            // Relaxed, both: whether units were moved in this one.
+            let moved = table.moved.load(Ordering::Relaxed);
+            for _ in 0..UNITS_PASSED {
                 self.help(table);
             }
-            if self.is_current(table) {
+            if self.is_current(table) && table.moved.load(Ordering::Relaxed) == moved {
                 return;
             }
         }
