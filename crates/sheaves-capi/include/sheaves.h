@@ -46,11 +46,11 @@
  *       instead, under the preload object, a line on standard error when a program starts: on
  *       which engine it runs, or whose malloc it uses.
  *   SHEAVES_STATS_FILE: a path; default: standard error
- *       The file to which the statistics are appended.
+ *       The file to which the statistics are appended. %p stands for the number of the process.
  *   SHEAVES_PROF_FILE: a path; default: none
  *       The file to which a heap profile is written, for sheaves prof heap, if SHEAVES_PROF,
  *       SHEAVES_DEBUG or sheaves prof on has turned it on: at exit, and before when a limit is
- *       near or memory has run out.
+ *       near or memory has run out. %p stands for the number of the process.
  *   SHEAVES_RCU: normal, expedited; default: as the program asks
  *       Makes all grace periods normal, or all expedited.
  *   SHEAVES_RCU_STALL_MS: 0 to 86400000; default: 1000

@@ -48,6 +48,10 @@ fn writable(path: &Path) -> Result<PathBuf, Refusal> {
     let refuse = |error: std::io::Error| {
         Refusal::own_failure(format!("cannot write statistics to {}: {error}", path.display()))
     };
-    OpenOptions::new().write(true).create(true).truncate(true).open(path).map_err(refuse)?;
+    // The number of this process will be the program's.
+    let number = std::process::id().to_string();
+    let own = path.to_str().map(|path| PathBuf::from(path.replace("%p", &number)));
+    let own = own.as_deref().unwrap_or(path);
+    OpenOptions::new().write(true).create(true).truncate(true).open(own).map_err(refuse)?;
     std::path::absolute(path).map_err(refuse)
 }

@@ -134,8 +134,10 @@ impl Opt {
         let Some(value) = self.parse(text) else { return };
         if let Kind::Path(place) = &self.kind {
             // SAFETY: one thread writes it, once, before the length is there.
-            let bytes = unsafe { &mut *place.0.get() };
-            bytes[..text.len()].copy_from_slice(text);
+            let path = unsafe { &mut *place.0.get() };
+            if !expand(text, path) {
+                return;
+            }
         }
         self.set(value);
     }
@@ -193,6 +195,31 @@ fn parse_limit(text: &str) -> Option<u64> {
     let shift = ["", "K", "M", "G", "T"].iter().position(|known| *known == suffix)? * 10;
     let bytes = number.parse::<u64>().ok()?.checked_mul(1 << shift)?;
     (1 << 20..UNSET).contains(&bytes).then_some(bytes)
+}
+
+/// Writes a path, and for each `%p` in it the number of the process. False if there is no room.
+pub(super) fn expand(mut text: &[u8], path: &mut [u8; PATH_BYTES]) -> bool {
+    let (mut rest, number) = (&mut path[..], crate::process::id().unsigned_abs());
+    while let [first, after @ ..] = text {
+        let is_number = text.starts_with(b"%p");
+        text = if is_number { &after[1..] } else { after };
+        let mut digits = [*first; 10];
+        let mut at = digits.len() - 1;
+        if is_number {
+            digits[at] = b'0' + (number % 10) as u8;
+            let mut more = number / 10;
+            while more != 0 {
+                at -= 1;
+                digits[at] = b'0' + (more % 10) as u8;
+                more /= 10;
+            }
+        }
+        let Some((room, left)) = rest.split_at_mut_checked(digits.len() - at) else { return false };
+        room.copy_from_slice(&digits[at..]);
+        rest = left;
+    }
+    rest.fill(0);
+    !rest.is_empty()
 }
 
 /// Bytes of a path, with its terminator.

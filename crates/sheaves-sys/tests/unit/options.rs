@@ -74,6 +74,20 @@ fn a_path_has_to_fit() {
 }
 
 #[test]
+fn a_path_may_have_the_number_of_the_process() {
+    let of = |text: &[u8]| {
+        let mut path = [7; 4096];
+        let is_written = super::opt::expand(text, &mut path);
+        let path = || core::ffi::CStr::from_bytes_until_nul(&path).unwrap();
+        is_written.then(|| std::ffi::CString::from(path()))
+    };
+    let number = std::process::id();
+    let expected = std::ffi::CString::new(std::format!("/tmp/%q{number}.{number}%")).unwrap();
+    assert_eq!(of(b"/tmp/%q%p.%p%"), Some(expected));
+    assert!(of(&[b'x'; 4095]).is_some() && of(&[b'x'; 4096]).is_none());
+}
+
+#[test]
 fn names_differ_and_begin_alike() {
     let names: BTreeSet<_> = TABLE.iter().map(|option| option.name()).collect();
     assert_eq!(names.len(), TABLE.len());
