@@ -58,7 +58,8 @@ fn dispatch(args: &Args) -> Result<(), Failure> {
     report.text = text;
     for (mut file, path, render) in files {
         let text = render(&report)?;
-        file.write_all(text.as_bytes()).map_err(|error| cannot_write(path, &error))?;
+        let written = file.write_all(text.as_bytes()).and_then(|()| stored(&file));
+        written.map_err(|error| cannot_write(path, &error))?;
     }
     Ok(())
 }
@@ -84,6 +85,11 @@ fn show(
 
 fn create(path: &Path) -> Result<File, Failure> {
     File::create(path).map_err(|error| cannot_write(path, &error))
+}
+
+/// Some file systems report a full disk only when the file is stored. Pipes cannot be.
+fn stored(file: &File) -> std::io::Result<()> {
+    if file.metadata()?.is_file() { file.sync_data() } else { Ok(()) }
 }
 
 fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {

@@ -15,6 +15,8 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 /// The whole page.
 pub(crate) fn render(report: &Report) -> Result<String, Failure> {
+    let json = folded("Raw data, as JSON", &report.to_json()?, " id=\"report\"");
+    let report = &named(report);
     let headings = report.headings();
     let (mut links, mut sections) = (String::new(), String::new());
     for (index, heading) in headings.iter().enumerate() {
@@ -25,7 +27,7 @@ pub(crate) fn render(report: &Report) -> Result<String, Failure> {
     let title = escaped(&report.table);
     let machine = escaped(&report.machine.to_string());
     let text = folded("As text", &report.text, "");
-    let json = folded("Raw data, as JSON", &report.to_json()?, " id=\"report\"");
+    let about = escaped(&report.about);
     let style = colours() + STYLE;
     Ok(format!(
         "<!DOCTYPE html>
@@ -41,9 +43,10 @@ pub(crate) fn render(report: &Report) -> Result<String, Failure> {
 <body>
 <header>
 <h1>{title}</h1>
+<p class=\"about\">{about}</p>
 <p>{machine}</p>
-<p>A dot is a median; the line through it reaches from the 10th to the 90th percentile. The names \
-of Sheaves are bold.</p>
+<p>A dot is a median; the pale line through it reaches from the 10th to the 90th percentile, or to \
+the edge, if that is farther. The names of Sheaves are bold.</p>
 </header>
 {links}<main>
 {sections}</main>
@@ -51,6 +54,35 @@ of Sheaves are bold.</p>
 </html>
 "
     ))
+}
+
+/// The report with the names that readers know: `malloc` alone could be anyone's.
+fn named(report: &Report) -> Report {
+    let mut report = report.clone();
+    for row in report.rows.iter_mut().filter(|row| row.is_ours) {
+        row.contender = format!("Sheaves {}", row.contender);
+    }
+    report
+}
+
+/// What a row measures, as a sentence.
+fn sentence(row: &Figure) -> String {
+    let unit = match row.shown.divisor as u64 {
+        1_000 => "Microseconds",
+        1_000_000 => "Milliseconds",
+        _ => "Nanoseconds",
+    };
+    let of = |what: &str| if what == "op" { "operation".to_owned() } else { what.to_owned() };
+    match row.unit.split_once('/') {
+        Some(("ns", what)) => format!("{unit} per {}: lower is better.", of(what)),
+        Some(("op", "s")) => "Operations per second: higher is better.".to_owned(),
+        _ if row.unit == "ns" => format!("{unit}: lower is better."),
+        _ if row.unit == "bytes" => "Memory: lower is better.".to_owned(),
+        _ => match row.unit.strip_prefix("bytes to ") {
+            Some(other) => format!("Memory, divided by that of {other}: lower is better."),
+            None => format!("Measured in {}.", row.unit),
+        },
+    }
 }
 
 fn folded(summary: &str, text: &str, attribute: &str) -> String {
@@ -67,10 +99,12 @@ fn section(report: &Report, heading: &str, index: usize) -> Result<String, Failu
     let pictures: String =
         pictures.map(|(picture, it)| inline(it, &format!("p{index}-{picture}"))).collect();
     let table = figures(report, heading);
-    let heading = escaped(heading);
+    let about = report.rows_of(heading).next().map_or(String::new(), sentence);
+    let (heading, about) = (escaped(heading), escaped(&about));
     Ok(format!(
         "<section id=\"t{index}\"{class}>
 <h2>{heading}</h2>
+<p>{about}</p>
 <div class=\"pictures\">
 {pictures}</div>
 <details><summary>Figures</summary><div class=\"scrolls\">{table}</div></details>

@@ -13,6 +13,9 @@ const SCHEMA: &str = "sheaves-bench/1";
 pub(crate) struct Report {
     pub(crate) schema: String,
     pub(crate) table: String,
+    /// What it measures, as a sentence; empty in reports of other programs.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) about: String,
     /// Where another program has measured and does not say, it was here.
     #[serde(default = "Machine::this")]
     pub(crate) machine: Machine,
@@ -113,6 +116,7 @@ impl Report {
         Report {
             schema: SCHEMA.to_owned(),
             table: table.to_owned(),
+            about: String::new(),
             machine: Machine::this(),
             rows: Vec::new(),
             ratios: Vec::new(),

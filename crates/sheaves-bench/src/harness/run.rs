@@ -26,6 +26,7 @@ impl Plan {
         measure::become_threaded();
         let mut children = Children::new(self.is_traced);
         let mut report = Report::new(&self.title);
+        report.about = self.table.about.to_owned();
         let mut random = Random::new(2011);
         print(&text::header(&report))?;
         for (index, case) in self.cases.iter().enumerate() {

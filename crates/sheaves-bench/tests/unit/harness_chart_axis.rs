@@ -54,7 +54,7 @@ fn sizes_are_named_where_there_is_room() {
     let sizes = || (3..=14).map(|power| f64::from(1 << power));
     assert_eq!(labels(&Axis::of_sizes(sizes(), 1000)).len(), 12);
     let few = Axis::of_sizes(sizes(), 300);
-    assert_eq!(labels(&few), ["8", "16", "32", "64", "256", "1024", "4096", "16384"]);
+    assert_eq!(labels(&few), ["8", "16", "32", "64", "256", "1024", "4096", "16Ki"]);
     assert!(Axis::of_sizes(core::iter::empty(), 300).ticks.is_empty());
 }
 

@@ -130,7 +130,14 @@ impl Ranged for Axis {
 
 impl ValueFormatter<f64> for Axis {
     fn format_ext(&self, value: &f64) -> String {
-        if self.scale == Scale::Sizes { format!("{value:.0}") } else { short(*value) }
+        if self.scale != Scale::Sizes {
+            return short(*value);
+        }
+        match *value as u64 {
+            size if size >= 1 << 20 && size % (1 << 20) == 0 => format!("{}Mi", size >> 20),
+            size if size >= 16 << 10 && size % (1 << 10) == 0 => format!("{}Ki", size >> 10),
+            size => size.to_string(),
+        }
     }
 }
 

@@ -4,14 +4,15 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
 use super::{
-    Area, Axis, Drawn, GRID, Spread, TITLE, cut, failed, picture, text, title_height, width,
+    Area, Axis, Drawn, GRID, PALE, Spread, TITLE, cut, failed, picture, text, title_height, width,
 };
 use crate::harness::Failure;
 
 pub(crate) const SIZE: (u32, u32) = (580, 380);
-/// With more lines than `CROWD` a picture has the width of two.
+/// With more lines than `CROWD`, or more sizes, a picture has the width of two.
 const WIDE: (u32, u32) = (1190, 560);
 const CROWD: usize = 8;
+const SIZES_MAX: usize = 8;
 const LABELS: u32 = 46;
 const LEFT: u32 = 64;
 const MARGIN: u32 = 8;
@@ -51,7 +52,9 @@ pub(crate) struct Curve<'r> {
 
 impl Curves<'_> {
     pub(crate) fn is_wide(&self) -> bool {
-        self.curves.len() > CROWD
+        let has_many = |curve: &Curve<'_>| curve.points.len() > SIZES_MAX;
+        let is_long = self.across == Across::Sizes && self.curves.iter().any(has_many);
+        self.curves.len() > CROWD || is_long
     }
 
     pub(crate) fn draw(&self) -> Result<String, Failure> {
@@ -62,7 +65,7 @@ impl Curves<'_> {
     pub(crate) fn draw_on<'a>(&self, area: &Area<'a>) -> Drawn<'a> {
         let points = || self.curves.iter().flat_map(|curve| &curve.points);
         let spreads = points().map(|(_, spread)| spread);
-        let axis = Axis::new(spreads.flat_map(|it| [it.low, it.median, it.high]), false);
+        let axis = Axis::new(spreads.flat_map(Spread::on_axis), false);
         let names = self.curves.iter().map(|curve| width(curve.name)).max().unwrap_or(0);
         let right = names + LEADER as u32 + 2 * MARGIN;
         let pixels = area.dim_in_pixel().0.saturating_sub(MARGIN + LEFT + right).max(1);
@@ -99,8 +102,8 @@ impl Curves<'_> {
             chart.draw_series(LineSeries::new(line.clone(), curve.colour.stroke_width(width)))?;
             if self.across == Across::Sizes {
                 let spread = |(across, it): &(f64, Spread)| {
-                    let ends = [(*across, it.low), (*across, it.high)];
-                    PathElement::new(ends, curve.colour.stroke_width(2))
+                    let ends = it.within(&axis.range()).map(|end| (*across, end));
+                    PathElement::new(ends, curve.colour.mix(PALE).stroke_width(2))
                 };
                 chart.draw_series(curve.points.iter().map(spread))?;
                 let dot = |at| Circle::new(at, width + 1, curve.colour.filled());

@@ -4,8 +4,8 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
 use super::{
-    Axis, Drawn, GRID, OURS, PEER, Spread, TITLE, cut, failed, picture, short, text, title_height,
-    width,
+    Axis, Drawn, GRID, OURS, PALE, PEER, Spread, TITLE, cut, failed, picture, short, text,
+    title_height, width,
 };
 use crate::harness::Failure;
 
@@ -41,7 +41,7 @@ impl Dots<'_> {
     fn draw_on<'a>(&self, area: &super::Area<'a>) -> Drawn<'a> {
         let lines = self.marks.len() as f64;
         let spreads = self.marks.iter().map(|mark| mark.spread);
-        let values = spreads.flat_map(|spread| [spread.low, spread.median, spread.high]);
+        let values = spreads.flat_map(|spread| spread.on_axis());
         let axis = Axis::new(values, self.is_relative);
         let names = self.marks.iter().map(|mark| width(mark.name)).max().unwrap_or(0) + 2 * MARGIN;
         area.draw_text(self.title, &text(HPos::Left, true), (names as i32, TITLE as i32 / 2))?;
@@ -68,9 +68,9 @@ impl Dots<'_> {
         for (index, mark) in self.marks.iter().enumerate() {
             let y = lines - 1.0 - index as f64;
             let colour = if mark.is_ours { OURS[0] } else { PEER };
-            let Spread { median, low, high } = mark.spread;
-            let line = [(low, y), (high, y)];
-            chart.draw_series([PathElement::new(line, colour.stroke_width(3))])?;
+            let median = mark.spread.median;
+            let line = mark.spread.within(&axis.range()).map(|end| (end, y));
+            chart.draw_series([PathElement::new(line, colour.mix(PALE).stroke_width(3))])?;
             chart.draw_series([Circle::new((median, y), 5, colour.filled())])?;
             let style = |horizontal| text(horizontal, mark.is_ours);
             let name = Text::new(cut(mark.name), (-8, 0), style(HPos::Right));

@@ -8,6 +8,7 @@ pub(crate) mod curves;
 pub(crate) mod dots;
 
 use core::fmt::Display;
+use core::ops::Range;
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -81,6 +82,23 @@ pub(crate) struct Spread {
     pub(crate) low: f64,
     pub(crate) high: f64,
 }
+
+impl Spread {
+    /// The values that an axis has to have: a spread far beyond its median would leave the medians
+    /// no room.
+    fn on_axis(&self) -> [f64; 3] {
+        let Spread { median, low, high } = *self;
+        [low.max(median - median.abs() / 2.0), median, high.min(median + median.abs())]
+    }
+
+    /// The spread, as far as an axis has it.
+    fn within(&self, range: &Range<f64>) -> [f64; 2] {
+        [self.low, self.high].map(|end| end.clamp(range.start, range.end))
+    }
+}
+
+/// How much of its colour a spread has, under its median.
+const PALE: f64 = 0.4;
 
 /// A picture of this size in pixels, which `draw` fills.
 pub(crate) fn picture(
