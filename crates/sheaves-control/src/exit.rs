@@ -78,16 +78,21 @@ fn format() -> Option<Format> {
 
 fn print_statistics(stderr: i32) {
     let Some(format) = format() else { return };
-    let Some(path) = options::STATS_FILE.path() else { return report::print(stderr, format) };
-    match process::open_append(path) {
-        Some(fd) => {
-            report::print(fd, format);
-            process::close(fd);
-        }
-        None => sheaves_sys::report::report(format_args!(
-            "cannot write statistics to {}: check that the folder exists and is writable",
+    let Some(path) = options::STATS_FILE.path() else {
+        // Where standard error takes nothing, there is no place to say so.
+        report::print(stderr, format);
+        return;
+    };
+    let is_written = process::open_append(path).is_some_and(|fd| {
+        let status = report::print(fd, format);
+        process::close(fd);
+        status == 0
+    });
+    if !is_written {
+        sheaves_sys::report::report(format_args!(
+            "cannot write statistics to {}: check that the folder exists, is writable and has room",
             path.to_str().unwrap_or("the file named by SHEAVES_STATS_FILE")
-        )),
+        ));
     }
 }
 

@@ -96,9 +96,9 @@ pub fn engine_names() -> (&'static str, &'static str) {
     (engine, slot)
 }
 
-/// Prints to a file descriptor. Text that the descriptor does not accept is lost.
-pub fn print(fd: i32, format: Format) {
-    write(format, &mut |line| line.flush_to(fd));
+/// Prints to a file descriptor. Returns 0, or the value of `errno` for which text is lost.
+pub fn print(fd: i32, format: Format) -> i32 {
+    write(format, &mut |line| line.flush_to(fd))
 }
 
 /// Prints by a function that takes what a line holds, and returns 0 or a value of `errno`. Returns
