@@ -36,6 +36,8 @@ const BUFFER_BYTES: usize = 4 << 20;
 const SEGMENTS_MAX: u32 = 1 << 18;
 /// The most bytes of notes: a thread has some kilobytes, a mapped file less than one.
 const NOTES_BYTES_MAX: u64 = 64 << 20;
+/// The most mapped files.
+const MAPPINGS_MAX: usize = 1 << 17;
 
 /// A part of the process's memory.
 struct Segment {
@@ -111,6 +113,8 @@ impl Core {
         if header.phnum(endian, cache).ok()? > SEGMENTS_MAX {
             return None;
         }
+        // Headers may all name the same notes.
+        let mut left = NOTES_BYTES_MAX;
         for segment in header.program_headers(endian, cache).ok()? {
             let (offset, bytes) = (segment.p_offset(endian), segment.p_filesz(endian));
             if segment.p_type(endian) == elf::PT_LOAD {
@@ -119,10 +123,11 @@ impl Core {
                 let bytes = bytes.min(self.bytes.saturating_sub(offset));
                 address.checked_add(bytes)?;
                 self.segments.push(Segment { address, offset, bytes });
-            } else if bytes > NOTES_BYTES_MAX {
                 continue;
             }
+            let Some(after) = left.checked_sub(bytes) else { continue };
             let Some(mut notes) = segment.notes(endian, cache).ok()? else { continue };
+            left = after;
             while let Ok(Some(note)) = notes.next() {
                 self.note(note.n_type(endian).0, note.desc(), indexes);
             }
@@ -146,7 +151,7 @@ impl Core {
                 let is_fault = half(bytes, 8)? > 0 && self.signal == 11;
                 self.address = is_fault.then_some(number(bytes, 16)? as usize);
             }
-            NT_FILE => self.files(bytes)?,
+            NT_FILE if self.mappings.is_empty() => self.files(bytes)?,
             _ => {}
         }
         Some(())
@@ -155,7 +160,7 @@ impl Core {
     fn files(&mut self, bytes: &[u8]) -> Option<()> {
         let (count, page) = (number(bytes, 0)? as usize, number(bytes, 8)?);
         let names = bytes.get(count.checked_mul(24)?.checked_add(16)?..)?.split(|byte| *byte == 0);
-        for (index, name) in (0..count).zip(names) {
+        for (index, name) in (0..count.min(MAPPINGS_MAX)).zip(names) {
             let word = |place: usize| number(bytes, 16 + index * 24 + place * 8);
             let path = String::from_utf8_lossy(name).into_owned();
             let (start, end, offset) = (word(0)?, word(1)?, word(2)?.checked_mul(page)?);
@@ -210,7 +215,8 @@ impl Core {
         };
         let segment = self.segments.iter().find(is_there)?;
         let mut bytes = [0; 8];
-        self.file.read_exact_at(&mut bytes, segment.offset + address - segment.address).ok()?;
+        let at = segment.offset + (address - segment.address);
+        self.file.read_exact_at(&mut bytes, at).ok()?;
         Some(u64::from_le_bytes(bytes))
     }
 
@@ -230,3 +236,7 @@ impl Core {
         found
     }
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/inspect_core_file.rs"]
+mod tests;
