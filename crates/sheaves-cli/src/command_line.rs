@@ -1,17 +1,18 @@
-//! The options of every subcommand; help, completions and the man page are generated from them.
+//! The options of every subcommand; help, completions and the man pages are generated from them.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, ValueEnum};
+use clap::{Args, Parser, ValueEnum, ValueHint};
 use clap_complete::Shell;
 use sheaves_slab::internal::trap::ONE_IN_MAX;
 
+use crate::complete::{processes, sources};
+use crate::notes;
+
 /// Per-CPU memory for Linux programs.
-///
-/// Without a subcommand: `sheaves bench --quick`.
 #[derive(Debug, Parser)]
-#[command(name = "sheaves", version, max_term_width = 100)]
+#[command(name = "sheaves", version, max_term_width = 100, after_help = notes::SHEAVES)]
 pub(crate) struct Arguments {
     /// What to do.
     #[command(subcommand)]
@@ -33,6 +34,8 @@ pub(crate) enum Subcommand {
     Rcu(RcuOptions),
     /// Report what this machine offers to Sheaves, which engine is in use, and what to improve.
     Doctor(DoctorOptions),
+    /// Compare Sheaves with glibc's malloc, in a minute. The same as `sheaves bench --quick`.
+    Demo,
     /// Benchmark Sheaves against other allocators and primitives.
     Bench(sheaves_bench::cli::Args),
     /// Stress-test a subsystem and report violations.
@@ -68,13 +71,7 @@ pub(crate) enum Subcommand {
 
 /// Options of `sheaves run`.
 #[derive(Debug, Args)]
-#[command(after_help = "The command becomes PROGRAM: process number, signals and exit status are \
-                        PROGRAM's. A program that cannot run on Sheaves is refused before: one \
-                        that is static, setuid, for another machine or C library, or built with a \
-                        sanitizer. An allocator that PROGRAM or its libraries bring is named in a \
-                        warning. Exit status of a refusal: 127 when PROGRAM is not found; 126 \
-                        when it cannot run, or cannot run on Sheaves; 125 when Sheaves itself \
-                        failed.")]
+#[command(after_help = notes::RUN)]
 pub(crate) struct RunOptions {
     /// Print statistics per size class to stderr when each program exits.
     #[arg(
@@ -108,6 +105,7 @@ pub(crate) struct RunOptions {
         required = true,
         trailing_var_arg = true,
         allow_hyphen_values = true,
+        value_hint = ValueHint::CommandWithArguments,
         value_names = ["PROGRAM", "ARGUMENTS"]
     )]
     pub(crate) program: Vec<OsString>,
@@ -122,28 +120,22 @@ pub(crate) enum StatsFormat {
     Json,
 }
 
-/// The exit statuses of the commands that ask a running process.
-const ASK_STATUSES: &str = "Exit status: 0; 67 when there is no such process; 69 when it does not \
-                            run on Sheaves or ends; 74 when stdout cannot be written; 75 when it \
-                            does not answer now; 76 when its answer cannot be understood; 77 when \
-                            it is another user's.";
-
 /// Options of `sheaves stat`.
 #[derive(Debug, Args)]
-#[command(after_help = ASK_STATUSES)]
+#[command(after_help = notes::STAT)]
 pub(crate) struct StatOptions {
     /// Print one JSON object instead of a table.
     #[arg(long)]
     pub(crate) json: bool,
 
     /// The process.
-    #[arg(value_name = "PID")]
-    pub(crate) pid: u32,
+    #[arg(value_name = "PID|NAME", add = processes())]
+    pub(crate) process: String,
 }
 
 /// Options of `sheaves top`.
 #[derive(Debug, Args)]
-#[command(after_help = ASK_STATUSES)]
+#[command(after_help = notes::TOP)]
 pub(crate) struct TopOptions {
     /// Print text once, without a terminal.
     #[arg(long)]
@@ -153,7 +145,7 @@ pub(crate) struct TopOptions {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// The time between two questions.
+    /// The time from one answer to the next.
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     pub(crate) interval: f64,
 
@@ -162,8 +154,8 @@ pub(crate) struct TopOptions {
     pub(crate) sort: Option<Sort>,
 
     /// The process (default: all that answer this user).
-    #[arg(value_name = "PID")]
-    pub(crate) pid: Option<u32>,
+    #[arg(value_name = "PID|NAME", add = processes())]
+    pub(crate) process: Option<String>,
 }
 
 /// What the caches are sorted by, and the key of slabtop(1) where it has one.
@@ -206,28 +198,28 @@ pub(crate) enum Sort {
 
 /// Options of `sheaves export`.
 #[derive(Debug, Args)]
-#[command(after_help = ASK_STATUSES)]
+#[command(after_help = notes::EXPORT)]
 pub(crate) struct ExportOptions {
     /// Serve them at http://ADDRESS/metrics instead, such as 127.0.0.1:9464.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<String>,
 
     /// The processes, by their numbers or names (default: all that answer this user).
-    #[arg(value_name = "PID|NAME")]
+    #[arg(value_name = "PID|NAME", add = processes())]
     pub(crate) processes: Vec<String>,
 }
 
 /// Options of `sheaves rcu`.
 #[derive(Debug, Args)]
-#[command(after_help = ASK_STATUSES)]
+#[command(after_help = notes::RCU)]
 pub(crate) struct RcuOptions {
     /// How long to look for long sections.
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = seconds)]
     pub(crate) seconds: f64,
 
     /// The process.
-    #[arg(value_name = "PID")]
-    pub(crate) pid: u32,
+    #[arg(value_name = "PID|NAME", add = processes())]
+    pub(crate) process: String,
 }
 
 /// A number of seconds.
@@ -241,30 +233,48 @@ fn seconds(text: &str) -> Result<f64, String> {
 pub(crate) enum ProfCommand {
     /// Show a heap profile, as text, pprof file or flame graph.
     Heap(ProfHeap),
+    /// Write the samples of a process to a file, for `heap` and `diff`.
+    #[command(after_help = notes::DUMP)]
+    Dump {
+        /// The process.
+        #[arg(value_name = "PID|NAME", add = processes())]
+        process: String,
+        /// The file (default: stdout).
+        #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        output: Option<PathBuf>,
+    },
     /// Compare two heap profiles.
+    #[command(after_help = notes::DIFF)]
     Diff {
-        /// A process id, or a file with a dump.
+        /// A process, or a file that `dump` or SHEAVES_PROF_FILE has made.
+        #[arg(value_name = "PID|NAME|FILE", add = sources())]
         before: String,
-        /// A process id, or a file with a dump.
+        /// The same, later.
+        #[arg(value_name = "PID|NAME|FILE", add = sources())]
         after: String,
+        /// Write a flame graph, in which what has grown is red and what has shrunk is blue.
+        #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        svg: Option<PathBuf>,
     },
     /// Show what has grown in some time and was never freed.
     Leaks(ProfLeaks),
     /// Turn the profiling of a process on. Earlier samples are forgotten.
-    #[command(after_help = ASK_STATUSES)]
+    #[command(after_help = notes::PROF_ON)]
     On {
         /// The process.
-        pid: u32,
+        #[arg(value_name = "PID|NAME", add = processes())]
+        process: String,
         /// Mean bytes from one sample to the next.
         #[arg(long, value_name = "BYTES", default_value_t = 512 << 10,
               value_parser = clap::value_parser!(u64).range(1024..))]
         rate: u64,
     },
     /// Turn the profiling of a process off. The samples stay until they are freed.
-    #[command(after_help = ASK_STATUSES)]
+    #[command(after_help = notes::PROF_ON)]
     Off {
         /// The process.
-        pid: u32,
+        #[arg(value_name = "PID|NAME", add = processes())]
+        process: String,
     },
 }
 
@@ -272,19 +282,21 @@ pub(crate) enum ProfCommand {
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum GuardCommand {
     /// Guard some of the blocks that a process allocates from now on.
-    #[command(after_help = ASK_STATUSES)]
+    #[command(after_help = notes::GUARD)]
     On {
         /// The process.
-        pid: u32,
+        #[arg(value_name = "PID|NAME", add = processes())]
+        process: String,
         /// One in how many samples of the heap is guarded. There is a sample in 512 KiB.
         #[arg(long, value_name = "1/N", default_value = "1/16", value_parser = one_in)]
         rate: u64,
     },
     /// Guard no further blocks. Those that there are stay guarded until they are freed.
-    #[command(after_help = ASK_STATUSES)]
+    #[command(after_help = notes::GUARD)]
     Off {
         /// The process.
-        pid: u32,
+        #[arg(value_name = "PID|NAME", add = processes())]
+        process: String,
     },
 }
 
@@ -298,33 +310,27 @@ fn one_in(text: &str) -> Result<u64, String> {
 
 /// Options of `sheaves inspect`.
 #[derive(Debug, Args)]
-#[command(after_help = "Exit status: 0; 1 when the process had no guarded block there; 65 when \
-                        the file is no core dump of a process with guarded blocks; 66 when it \
-                        cannot be read.")]
+#[command(after_help = notes::INSPECT)]
 pub(crate) struct InspectOptions {
     /// The core dump.
-    #[arg(value_name = "CORE")]
+    #[arg(value_name = "CORE", value_hint = ValueHint::FilePath)]
     pub(crate) core: PathBuf,
 }
 
 /// Options of `sheaves prof heap`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Exit status: 0; 65 when the source is not a heap profile; 66 when it cannot \
-                        be read; 67, 69, 75, 76 or 77 when the process cannot be asked, see \
-                        `sheaves stat --help`; 73 when a file cannot be written, 74 when \
-                        stdout cannot be."
-)]
+#[command(after_help = notes::HEAP)]
 pub(crate) struct ProfHeap {
-    /// A process id, or a file with a dump.
+    /// A process, or a file that `dump` or SHEAVES_PROF_FILE has made.
+    #[arg(value_name = "PID|NAME|FILE", add = sources())]
     pub(crate) source: String,
 
     /// Write a profile for pprof and its relatives, compressed.
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
 
     /// Write a flame graph.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) svg: Option<PathBuf>,
 
     /// Print the largest sites. The default without --output and --svg.
@@ -338,19 +344,24 @@ pub(crate) struct ProfHeap {
 
 /// Options of `sheaves prof leaks`.
 #[derive(Debug, Args)]
-#[command(after_help = ASK_STATUSES)]
+#[command(after_help = notes::LEAKS)]
 pub(crate) struct ProfLeaks {
     /// The process.
-    pub(crate) pid: u32,
+    #[arg(value_name = "PID|NAME", add = processes())]
+    pub(crate) process: String,
 
-    /// Time between the two looks.
+    /// Write a flame graph of what has grown.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) svg: Option<PathBuf>,
+
+    /// The time between the two profiles.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub(crate) seconds: u64,
 }
 
 /// Options of `sheaves doctor`.
 #[derive(Debug, Args)]
-#[command(after_help = "Exit status: 0 when nothing failed (warnings do not count), else 1.")]
+#[command(after_help = notes::DOCTOR)]
 pub(crate) struct DoctorOptions {
     /// Print one JSON object instead of a table.
     #[arg(long)]
@@ -361,6 +372,6 @@ pub(crate) struct DoctorOptions {
     pub(crate) preload: Option<PathBuf>,
 
     /// Also report whether this program can run on Sheaves.
-    #[arg(value_name = "PROGRAM")]
+    #[arg(value_name = "PROGRAM", value_hint = ValueHint::CommandName)]
     pub(crate) program: Option<OsString>,
 }

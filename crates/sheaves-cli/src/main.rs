@@ -10,12 +10,14 @@ extern crate alloc;
 
 mod ask;
 mod command_line;
+mod complete;
 mod doctor;
 mod elf;
 mod export;
 mod guard;
 mod hello;
 mod inspect;
+mod notes;
 mod output;
 mod pages;
 mod preload;
@@ -28,15 +30,20 @@ mod top;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
+use clap_complete::CompleteEnv;
 use command_line::{Arguments, Subcommand};
 use sheaves_bench::cli as bench;
 
 fn main() -> ExitCode {
+    CompleteEnv::with_factory(Arguments::command).var(complete::VARIABLE).complete();
     let arguments = Arguments::parse();
     match arguments.subcommand {
-        // A newcomer's first command is `cargo run --release`: it shows the benchmarks.
-        None => bench::run(&bench::Args { quick: true, ..bench::Args::default() }),
+        None => or_refuse(output::print(&Arguments::command().render_help().to_string())),
+        // A newcomer's first command: it shows the benchmarks.
+        Some(Subcommand::Demo) => {
+            bench::run(&bench::Args { quick: true, ..bench::Args::default() })
+        }
         Some(Subcommand::Bench(options)) => bench::run(&options),
         Some(Subcommand::Torture(options)) => sheaves_torture::cli::run(&options),
         Some(Subcommand::Run(options)) => or_refuse(run::run(&options)),

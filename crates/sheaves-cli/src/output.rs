@@ -4,9 +4,13 @@
 //! one filter: nothing of it can move the cursor, set a title or reverse the order of letters.
 
 use alloc::borrow::Cow;
+use core::time::Duration;
 use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::refusal::Refusal;
 
@@ -53,6 +57,38 @@ pub(crate) fn print_while_read(text: &str) -> Result<bool, Refusal> {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(Refusal::output(format!("cannot write to stdout: {error}"))),
     }
+}
+
+/// Waits for some time; false once nothing reads stdout any more.
+pub(crate) fn wait(time: Duration) -> bool {
+    let Ok(limit) = Timespec::try_from(time) else { return true };
+    let (stdout, end) = (io::stdout(), Instant::now() + time);
+    // Only errors are reported: of a pipe, that its readers are gone.
+    match poll(&mut [PollFd::new(&stdout, PollFlags::empty())], Some(&limit)) {
+        Ok(0) => true,
+        Ok(_) => false,
+        Err(_) => {
+            std::thread::sleep(end.saturating_duration_since(Instant::now()));
+            true
+        }
+    }
+}
+
+/// A number of bytes for a reader.
+pub(crate) fn bytes(count: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let (mut number, mut unit) = (count as f64, 0);
+    while number >= 1024.0 && unit + 1 < UNITS.len() {
+        number /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{count} B") } else { format!("{number:.1} {}", UNITS[unit]) }
+}
+
+/// A number of things, in words.
+pub(crate) fn count(number: u64, thing: &str) -> String {
+    let plural = if thing.ends_with('s') { "es" } else { "s" };
+    format!("{number} {thing}{}", if number == 1 { "" } else { plural })
 }
 
 /// Prints a line to stderr, if that takes it.

@@ -1,22 +1,33 @@
-//! `sheaves stat`: the statistics of a running process, once.
+//! `sheaves stat`: the statistics of a running process, once: what it prints at exit, and its RCU.
 
 use std::process::ExitCode;
 
 use serde_json::{Map, Value};
 use sheaves_control::layout::{STATISTICS, STATISTICS_TEXT};
 
-use crate::ask::{Asked, each};
+use crate::ask::sample::Sample;
+use crate::ask::{Asked, each, named};
 use crate::command_line::StatOptions;
-use crate::output::print;
+use crate::output::{print, say};
 use crate::refusal::Refusal;
+use crate::top::table::rcu_lines;
 
 pub(crate) fn stat(options: &StatOptions) -> Result<ExitCode, Refusal> {
     let ask = |asked: &mut Asked| match options.json {
         true => asked.ask_json_text(STATISTICS, 0),
-        false => asked.ask(STATISTICS_TEXT, 0),
+        false => {
+            let text = asked.ask(STATISTICS_TEXT, 0)?;
+            match Sample::of(asked).map(|sample| rcu_lines(&sample, None)) {
+                Ok([periods, readers]) => Ok(format!("{text}{periods}\n{readers}\n")),
+                Err(refusal) => {
+                    say(&refusal.line);
+                    Ok(text)
+                }
+            }
+        }
     };
-    let answers =
-        each(options.pid, |mut asked| Ok((asked.process.object.clone(), ask(&mut asked)?)))?;
+    let pid = named::one(&options.process)?;
+    let answers = each(pid, |mut asked| Ok((asked.process.object.clone(), ask(&mut asked)?)))?;
     match &answers[..] {
         [(None, text)] => print(text),
         _ if options.json => print(&joined(answers)?),

@@ -32,7 +32,7 @@ pub(crate) fn start() {
     PROCESS.store(process::id(), Ordering::Relaxed);
     let has_statistics = format().is_some();
     let profile = options::PROF_FILE.path();
-    if has_statistics || options::DEBUG.is_on() {
+    if has_statistics || profile.is_some() || options::DEBUG.is_on() {
         STDERR.store(process::duplicate(2), Ordering::Relaxed);
     }
     if (has_statistics || profile.is_some()) && !object::is_beside_preload() {
@@ -57,7 +57,7 @@ extern "C" fn end() {
         return;
     }
     if let Some(path) = options::PROF_FILE.path().filter(|_| is_asked && sampling::was_on()) {
-        profile::dump_to_file(path);
+        profile::dump_to_file(path, stderr);
     }
     if checking::is_debug() {
         leaks::report_to(stderr);
@@ -89,10 +89,12 @@ fn print_statistics(stderr: i32) {
         status == 0
     });
     if !is_written {
-        sheaves_sys::report::report(format_args!(
-            "cannot write statistics to {}: check that the folder exists, is writable and has room",
-            path.to_str().unwrap_or("the file named by SHEAVES_STATS_FILE")
-        ));
+        let path = path.to_str().unwrap_or("the file named by SHEAVES_STATS_FILE");
+        let text = format_args!(
+            "cannot write statistics to {path}: check that the folder exists, is writable and has \
+             room"
+        );
+        sheaves_sys::report::report_to(stderr, text);
     }
 }
 

@@ -67,12 +67,17 @@ pub fn find_unwinder() {
 }
 
 /// Writes a dump to a file descriptor, and after it a line `maps` and `/proc/self/maps`, which lead
-/// from addresses to functions. Text that the descriptor does not accept is lost.
-pub fn dump_to(fd: i32) {
+/// from addresses to functions, and a line `end`. Returns 0, or the value of `errno` for which text
+/// is lost.
+pub fn dump_to(fd: i32) -> i32 {
     errno::preserve(|| {
-        write(&mut |line| line.flush_to(fd));
-        process::copy_file(c"/proc/self/maps", fd);
-    });
+        let mut end = report::Line::new();
+        let _ = writeln!(end, "end");
+        let dump = write(&mut |line| line.flush_to(fd));
+        let maps = process::copy_file(c"/proc/self/maps", fd);
+        let end = end.flush_to(fd);
+        [dump, maps, end].into_iter().find(|status| *status != 0).unwrap_or(0)
+    })
 }
 
 /// Writes a dump and the line `maps` by a function, as [`crate::report::write`].
@@ -83,17 +88,21 @@ pub fn write(flush: &mut Flush<'_>) -> i32 {
     })
 }
 
-/// Writes a dump to a file, which only the user may read. If that fails, a line says so.
-pub fn dump_to_file(path: &CStr) {
-    match errno::preserve(|| process::create_private(path)) {
-        Some(fd) => {
-            dump_to(fd);
-            process::close(fd);
-        }
-        None => report::report(format_args!(
-            "cannot write the heap profile to {}: check that the folder exists and is writable",
-            path.to_str().unwrap_or("the file named by SHEAVES_PROF_FILE")
-        )),
+/// Writes a dump to a file, which only the user may read. If that fails, a line on `stderr` says
+/// so.
+pub fn dump_to_file(path: &CStr, stderr: i32) {
+    let is_written = errno::preserve(|| process::create_private(path)).is_some_and(|fd| {
+        let status = dump_to(fd);
+        process::close(fd);
+        status == 0
+    });
+    if !is_written {
+        let path = path.to_str().unwrap_or("the file named by SHEAVES_PROF_FILE");
+        let text = format_args!(
+            "cannot write the heap profile to {path}: check that the folder exists, is writable \
+             and has room"
+        );
+        report::report_to(stderr, text);
     }
 }
 
@@ -101,6 +110,8 @@ pub fn dump_to_file(path: &CStr) {
 static PATH: AtomicPtr<core::ffi::c_char> = AtomicPtr::new(core::ptr::null_mut());
 /// The process that writes it: not its children by `fork`.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
+/// Standard error.
+const STDERR: i32 = 2;
 static HAS_FAILED: AtomicBool = AtomicBool::new(false);
 
 /// While profiling is on: writes a dump to a file the first time that the limit is near, and again,
@@ -132,6 +143,7 @@ fn dump_short() {
     let is_ours = !path.is_null() && PROCESS.load(Ordering::Relaxed) == process::id();
     if is_ours && sheaves_slab::internal::sampling::rate() != 0 {
         // SAFETY: from a static C string.
-        dump_to_file(unsafe { CStr::from_ptr(path) });
+        let path = unsafe { CStr::from_ptr(path) };
+        dump_to_file(path, STDERR);
     }
 }

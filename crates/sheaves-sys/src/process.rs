@@ -117,12 +117,16 @@ pub(crate) fn read_parts(
     true
 }
 
-/// Copies a file to a descriptor. Text that the descriptor does not accept is lost.
-pub fn copy_file(path: &CStr, to: i32) {
+/// Copies a file to a descriptor. Returns 0, or the value of `errno` for which the rest is lost.
+pub fn copy_file(path: &CStr, to: i32) -> i32 {
+    let mut status = 0;
     read_parts(path, &mut [0; 1024], |part| {
-        write_all(to, part);
+        if status == 0 {
+            status = write_all(to, part);
+        }
         0
     });
+    status
 }
 
 /// Closes a file descriptor that the caller owns.

@@ -11,6 +11,7 @@
 pub(crate) mod answer;
 pub(crate) mod apart;
 mod limits;
+pub(crate) mod named;
 mod page;
 pub(crate) mod process;
 mod refused;

@@ -61,6 +61,14 @@ impl Process {
         })
     }
 
+    /// What it has in memory now.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        let status = Status::read(&format!("/proc/{}/status", self.pid));
+        // In KiB; a process that ends has no such line.
+        let numbers = status.map(|status| status.numbers("VmRSS:")).unwrap_or_default();
+        numbers.first().map_or(0, |kib| u64::from(*kib) << 10)
+    }
+
     /// Its name, and that of the object that is asked, where several have Sheaves.
     pub(crate) fn full_name(&self) -> String {
         match &self.object {

@@ -23,6 +23,8 @@ pub(crate) struct Sample {
     /// The object that answered, where several have Sheaves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) object: Option<String>,
+    /// What the process has in memory, by the kernel.
+    pub(crate) resident_bytes: u64,
     pub(crate) statistics: Statistics,
     pub(crate) rcu: Rcu,
 }
@@ -33,7 +35,8 @@ impl Sample {
         let (statistics, rcu) = (asked.statistics()?, asked.ask_json(RCU, 0)?);
         let process = asked.process.clone();
         let (name, object) = (process.name.clone(), process.object.clone());
-        Ok(Self { process, name, object, statistics, rcu })
+        let resident_bytes = process.resident_bytes();
+        Ok(Self { process, name, object, resident_bytes, statistics, rcu })
     }
 
     /// Asks a process: a sample for each of its heaps.

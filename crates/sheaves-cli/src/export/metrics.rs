@@ -82,47 +82,62 @@ const fn counter(
     OfProcess { name, help, unit, kind: MetricType::Counter, value }
 }
 
-const OF_PROCESS: [OfProcess; 17] = [
+const OF_PROCESS: [OfProcess; 18] = [
     gauge(
         "sheaves_uptime",
         Some(Unit::Seconds),
-        "Age of the process, or since its fork",
+        "Time since the process was started or forked",
         |sample| Some(sample.statistics.uptime_ms as f64 / 1000.0),
+    ),
+    gauge(
+        "sheaves_process_resident",
+        Some(Unit::Bytes),
+        "Resident memory of the process, by the kernel",
+        |sample| Some(sample.resident_bytes as f64),
     ),
     gauge(
         "sheaves_heap_limit",
         Some(Unit::Bytes),
-        "Limit on the heap, if there is one",
+        "Limit on the memory of the heap, by SHEAVES_LIMIT",
         |sample| sample.statistics.limit.bytes.map(|bytes| bytes as f64),
     ),
-    gauge("sheaves_heap_is_near_limit", None, "1 near the limit", |sample| {
+    gauge("sheaves_heap_is_near_limit", None, "1 while the heap is near its limit", |sample| {
         Some(f64::from(sample.statistics.limit.is_near))
     }),
-    counter("sheaves_keeper_looks", None, "Looks of the keeper at unused memory", |sample| {
-        Some(sample.statistics.keeper.looks as f64)
-    }),
-    counter("sheaves_keeper_busy", Some(Unit::Seconds), "Time that these took", |sample| {
+    counter(
+        "sheaves_keeper_looks",
+        None,
+        "Times that the library looked for unused memory",
+        |sample| Some(sample.statistics.keeper.looks as f64),
+    ),
+    counter("sheaves_keeper_busy", Some(Unit::Seconds), "Time spent returning memory", |sample| {
         Some(sample.statistics.keeper.busy_us as f64 / 1e6)
     }),
-    gauge("sheaves_keeper_is_armed", None, "1 while memory lies unused", |sample| {
-        Some(f64::from(sample.statistics.keeper.is_armed))
-    }),
-    gauge("sheaves_rcu_deferred_objects", None, "Objects and calls that wait", |sample| {
+    gauge(
+        "sheaves_keeper_is_armed",
+        None,
+        "1 while unused memory waits for its return",
+        |sample| Some(f64::from(sample.statistics.keeper.is_armed)),
+    ),
+    gauge("sheaves_rcu_deferred_objects", None, "Objects waiting for readers", |sample| {
         Some(sample.statistics.rcu.deferred_objects as f64)
     }),
-    gauge("sheaves_rcu_deferred", Some(Unit::Bytes), "Their bytes, as far as known", |sample| {
+    gauge("sheaves_rcu_deferred", Some(Unit::Bytes), "Memory waiting for readers", |sample| {
         Some(sample.statistics.rcu.deferred_bytes as f64)
     }),
-    gauge("sheaves_rcu_deferred_age", Some(Unit::Seconds), "Age of the oldest", |sample| {
+    gauge("sheaves_rcu_deferred_age", Some(Unit::Seconds), "Age of the oldest object", |sample| {
         Some(sample.statistics.rcu.oldest_age_ms as f64 / 1000.0)
     }),
-    counter("sheaves_rcu_membarriers", None, "Membarriers of grace periods", |sample| {
-        Some(sample.statistics.rcu.membarriers as f64)
-    }),
-    counter("sheaves_rcu_calls", None, "Deferred calls that have run", |sample| {
+    counter(
+        "sheaves_rcu_membarriers",
+        None,
+        "System calls membarrier for grace periods",
+        |sample| Some(sample.statistics.rcu.membarriers as f64),
+    ),
+    counter("sheaves_rcu_calls", None, "Deferred callbacks that have run", |sample| {
         Some(sample.statistics.rcu.calls_run as f64)
     }),
-    gauge("sheaves_rcu_readers", None, "Threads in a read section at this moment", |sample| {
+    gauge("sheaves_rcu_readers", None, "Threads in a read section now", |sample| {
         Some(sample.rcu.readers.len() as f64)
     }),
     gauge(
@@ -134,17 +149,17 @@ const OF_PROCESS: [OfProcess; 17] = [
             Some(under_way.map_or(0.0, |period| period.age_us as f64 / 1e6))
         },
     ),
-    gauge("sheaves_rcu_records", None, "Records of threads that read", |sample| {
+    gauge("sheaves_rcu_records", None, "Threads that have been readers", |sample| {
         Some(sample.statistics.rcu.records as f64)
     }),
-    gauge("sheaves_percpu_objects", None, "Per-CPU objects", |sample| {
+    gauge("sheaves_percpu_objects", None, "Objects of per-CPU memory", |sample| {
         sample.statistics.percpu.as_ref().map(|percpu| percpu.objects as f64)
     }),
-    gauge("sheaves_percpu_committed", Some(Unit::Bytes), "Bytes of all rows", |sample| {
+    gauge("sheaves_percpu_committed", Some(Unit::Bytes), "Per-CPU memory in use", |sample| {
         let bytes = sample.statistics.percpu.as_ref();
         bytes.map(|percpu| percpu.committed_bytes as f64 * percpu.slots_used as f64)
     }),
-    gauge("sheaves_slots", None, "Slots of the engine", |sample| {
+    gauge("sheaves_slots", None, "Slots: CPUs, or numbers in their place", |sample| {
         Some(sample.statistics.slots as f64)
     }),
 ];
@@ -158,23 +173,41 @@ const OF_CACHE: [OfCache; 8] = [
     ("sheaves_cache_object", Some(Unit::Bytes), MetricType::Gauge, "Size of an object", |cache| {
         cache.object_bytes
     }),
-    ("sheaves_cache_slabs", None, MetricType::Gauge, "Slabs", |cache| cache.slabs),
-    ("sheaves_cache_slab", Some(Unit::Bytes), MetricType::Gauge, "Their bytes", |cache| {
+    ("sheaves_cache_slabs", None, MetricType::Gauge, "Slabs of a cache", |cache| cache.slabs),
+    ("sheaves_cache_slab", Some(Unit::Bytes), MetricType::Gauge, "Memory of slabs", |cache| {
         cache.slab_bytes
     }),
-    ("sheaves_cache_refills", None, MetricType::Counter, "Sheaves filled from slabs", |cache| {
-        cache.refills
+    (
+        "sheaves_cache_refills",
+        None,
+        MetricType::Counter,
+        "Times that a slot was refilled from slabs",
+        |cache| cache.refills,
+    ),
+    (
+        "sheaves_cache_flushes",
+        None,
+        MetricType::Counter,
+        "Times that a slot was flushed to slabs",
+        |cache| cache.flushes,
+    ),
+    (
+        "sheaves_cache_depot_hits",
+        None,
+        MetricType::Counter,
+        "Times that the depot had a full sheaf",
+        |cache| cache.depot_hits,
+    ),
+    ("sheaves_cache_slabs_made", None, MetricType::Counter, "Slabs that were made", |cache| {
+        cache.slabs_made
     }),
-    ("sheaves_cache_flushes", None, MetricType::Counter, "Sheaves returned to slabs", |cache| {
-        cache.flushes
-    }),
-    ("sheaves_cache_depot_hits", None, MetricType::Counter, "Sheaves of the depot", |cache| {
-        cache.depot_hits
-    }),
-    ("sheaves_cache_slabs_made", None, MetricType::Counter, "Slabs made", |cache| cache.slabs_made),
-    ("sheaves_cache_slabs_released", None, MetricType::Counter, "Slabs released", |cache| {
-        cache.slabs_released
-    }),
+    (
+        "sheaves_cache_slabs_released",
+        None,
+        MetricType::Counter,
+        "Slabs that were released",
+        |cache| cache.slabs_released,
+    ),
 ];
 
 /// Where objects of a cache are.

@@ -9,7 +9,7 @@ mod serve;
 use alloc::collections::BTreeSet;
 use std::process::ExitCode;
 
-use crate::ask::process::Process;
+use crate::ask::named;
 use crate::ask::sample::{All, Sample};
 use crate::command_line::ExportOptions;
 use crate::output::print;
@@ -30,15 +30,11 @@ fn take(wanted: &[String]) -> Result<All, Refusal> {
     if wanted.is_empty() {
         return Ok(All::ask());
     }
-    let all: Vec<_> = Process::others().into_iter().filter_map(Process::read).collect();
     let mut pids = BTreeSet::new();
     for word in wanted {
         match word.parse::<u32>() {
             Ok(pid) => pids.extend([pid]),
-            Err(_) => {
-                let named = all.iter().filter(|process| process.name == *word);
-                pids.extend(named.map(|process| process.pid));
-            }
+            Err(_) => pids.extend(named::with_name(word).iter().map(|process| process.pid)),
         }
     }
     // One that is named alone has more time, and says why it does not answer.

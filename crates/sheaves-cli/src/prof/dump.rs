@@ -1,6 +1,9 @@
-//! The text of a dump, see `sheaves_slab::internal::sampling`, and the mappings after it.
+//! The text of a dump, see `sheaves_slab::internal::sampling`, and the mappings after it, which end
+//! like the dump, so that a file is known to be whole.
 //!
 //! It may come from any process or file, so what it has is limited.
+
+use core::fmt;
 
 use crate::output;
 
@@ -11,6 +14,8 @@ const ADDRESSES_MAX: usize = 256;
 /// What a dump says.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Dump {
+    /// The process, where this command has written the dump.
+    pub(crate) process: Option<String>,
     pub(crate) rate_bytes: u64,
     /// When profiling was turned on; 0 if it never was.
     pub(crate) since_ms: u64,
@@ -58,6 +63,7 @@ impl Dump {
             None => return Err("its first line is another one".to_owned()),
         }
         let mut dump = Dump {
+            process: None,
             rate_bytes: 0,
             since_ms: 0,
             until_ms: 0,
@@ -78,9 +84,16 @@ impl Dump {
             return Err("its last line is cut short".to_owned());
         }
         if lines.next() == Some("maps") {
+            let mut is_whole = true;
             for line in lines {
-                range(line).ok_or_else(|| wrong(line))?;
-                dump.mappings.extend(mapping(line));
+                is_whole = line == "end";
+                if !is_whole {
+                    range(line).ok_or_else(|| wrong(line))?;
+                    dump.mappings.extend(mapping(line));
+                }
+            }
+            if !is_whole {
+                return Err("the end of its mappings is missing".to_owned());
             }
         }
         Ok(dump)
@@ -99,11 +112,15 @@ impl Dump {
     fn read(&mut self, line: &str) -> Option<()> {
         let (word, rest) = line.split_once(' ')?;
         match word {
+            "process" => self.process = Some(output::name(rest.as_bytes())),
             "rate_bytes" => self.rate_bytes = rest.parse().ok()?,
             "since_ms" => self.since_ms = rest.parse().ok()?,
             "until_ms" => self.until_ms = rest.parse().ok()?,
             "dropped" => self.dropped = rest.parse().ok()?,
-            "stacks" => self.short = why_short(rest),
+            "stacks" => {
+                let known = SHORT.iter().find(|(word, _)| *word == rest);
+                self.short = known.map_or("", |(_, why)| why);
+            }
             "site" if self.sites.len() < SITES_MAX => self.sites.push(site(rest)?),
             "site" => return None,
             // Lines of later versions that change nothing.
@@ -113,13 +130,40 @@ impl Dump {
     }
 }
 
-fn why_short(state: &str) -> &'static str {
-    match state {
-        "not-sought" => "libgcc was not loaded: the library has no thread, or is in a sandbox",
-        "old-glibc" => "the C library is not glibc 2.35 or later, or is linked statically",
-        "no-libgcc" => "libgcc_s.so.1 cannot be loaded",
-        "old-libgcc" => "libgcc_s.so.1 is older than that of gcc 12, or built for an older glibc",
-        _ => "",
+/// Why stacks are short, by the word of a dump.
+const SHORT: [(&str, &str); 4] = [
+    ("not-sought", "libgcc was not loaded: the library has no thread, or is in a sandbox"),
+    ("old-glibc", "the C library is not glibc 2.35 or later, or is linked statically"),
+    ("no-libgcc", "libgcc_s.so.1 cannot be loaded"),
+    ("old-libgcc", "libgcc_s.so.1 is older than that of gcc 12, or built for an older glibc"),
+];
+
+impl fmt::Display for Dump {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(out, "{FIRST}1")?;
+        if let Some(process) = &self.process {
+            writeln!(out, "process {process}")?;
+        }
+        let Dump { rate_bytes, since_ms, until_ms, dropped, .. } = self;
+        writeln!(out, "rate_bytes {rate_bytes}\nsince_ms {since_ms}\nuntil_ms {until_ms}")?;
+        writeln!(out, "dropped {dropped}")?;
+        if let Some((word, _)) = SHORT.iter().find(|(_, why)| *why == self.short) {
+            writeln!(out, "stacks {word}")?;
+        }
+        for site in &self.sites {
+            let state = if site.is_deferred { "deferred" } else { "live" };
+            write!(out, "site {state} {} {} {}", site.kind, site.cache, site.samples)?;
+            let Site { objects, bytes, all_objects, all_bytes, .. } = site;
+            write!(out, " {objects} {bytes} {all_objects} {all_bytes}")?;
+            site.addresses.iter().try_for_each(|address| write!(out, " {address:x}"))?;
+            writeln!(out)?;
+        }
+        writeln!(out, "end\nmaps")?;
+        for Mapping { start, end, offset, path } in &self.mappings {
+            // The file and its rights play no part.
+            writeln!(out, "{start:x}-{end:x} r-xp {offset:x} 00:00 0 {path}")?;
+        }
+        writeln!(out, "end")
     }
 }
 

@@ -15,14 +15,17 @@ mod text;
 use core::time::Duration;
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
+use std::path::Path;
 use std::process::ExitCode;
 
 use sheaves_control::layout::{PROFILE_DUMP, PROFILE_START, PROFILE_STOP};
 
+use crate::ask::named::one as named_process;
 use crate::ask::{Asked, apart, each};
 use crate::command_line::{ProfCommand, ProfHeap, ProfLeaks};
-use crate::output::{print, say, write};
+use crate::output::{plain, print, say, write};
 use crate::refusal::Refusal;
+use changes::Changes;
 use dump::Dump;
 use named::Profile;
 use symbols::Symbols;
@@ -36,14 +39,19 @@ const MAPPINGS_LIMIT: Duration = Duration::from_secs(1);
 pub(crate) fn run(command: &ProfCommand) -> Result<ExitCode, Refusal> {
     match command {
         ProfCommand::Heap(options) => heap(options)?,
-        ProfCommand::Diff { before, after } => {
-            let before = profile(before)?;
-            let after = profile(after)?;
-            print(&changes::Changes::between(&before, &after).text())?;
+        ProfCommand::Dump { process, output } => dump(process, output.as_deref())?,
+        ProfCommand::Diff { before, after, svg } => {
+            let changes = Changes::between(&profile(before)?, &profile(after)?);
+            if let Some(path) = svg {
+                write(path, &changes.graph()?)?;
+            }
+            print(&changes.text())?;
         }
         ProfCommand::Leaks(options) => leaks(options)?,
-        ProfCommand::On { pid, rate } => Asked::tell(*pid, PROFILE_START, *rate)?,
-        ProfCommand::Off { pid } => Asked::tell(*pid, PROFILE_STOP, 0)?,
+        ProfCommand::On { process, rate } => {
+            Asked::tell(named_process(process)?, PROFILE_START, *rate)?;
+        }
+        ProfCommand::Off { process } => Asked::tell(named_process(process)?, PROFILE_STOP, 0)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -54,7 +62,7 @@ fn heap(options: &ProfHeap) -> Result<(), Refusal> {
         write(path, &pprof::encode(&profile))?;
     }
     if let Some(path) = &options.svg {
-        write(path, &flame::draw(&profile)?)?;
+        write(path, &flame::of_profile(&profile)?)?;
     }
     if options.text || options.output.is_none() && options.svg.is_none() {
         print(&text::list(&profile, options.count))?;
@@ -63,26 +71,43 @@ fn heap(options: &ProfHeap) -> Result<(), Refusal> {
 }
 
 fn leaks(options: &ProfLeaks) -> Result<(), Refusal> {
-    let source = options.pid.to_string();
-    let before = profile(&source)?;
+    let pid = named_process(&options.process)?;
+    let before = of_process(pid)?;
     std::thread::sleep(Duration::from_secs(options.seconds));
-    let after = profile(&source)?;
-    print(&changes::Changes::between(&before, &after).grown_and_never_freed().text()).map(drop)
+    let changes = Changes::between(&before, &of_process(pid)?).grown_and_never_freed();
+    print(&changes.text())?;
+    match &options.svg {
+        Some(path) => write(path, &changes.graph_of_growth()?),
+        None => Ok(()),
+    }
 }
 
-/// The profile of a process, if `source` is a number, or in a file.
-fn profile(source: &str) -> Result<Profile, Refusal> {
-    match source.parse::<u32>() {
-        Ok(pid) => of_process(pid),
-        Err(_) => {
-            let mut dump = read(source, &of_file(source)?)?;
-            let mappings = core::mem::take(&mut dump.mappings);
-            if mappings.is_empty() && !dump.sites.is_empty() {
-                say(&format!("{source} has no mappings: its functions have no names"));
-            }
-            Ok(Profile::of(dump, Symbols::new(mappings)))
-        }
+fn dump(process: &str, output: Option<&Path>) -> Result<(), Refusal> {
+    let (_, dump) = dump_of(named_process(process)?)?;
+    match output {
+        Some(path) => write(path, dump.to_string().as_bytes()),
+        None => print(&dump.to_string()).map(drop),
     }
+}
+
+/// The profile in a file, or else that of a process with this number or name.
+fn profile(source: &str) -> Result<Profile, Refusal> {
+    if source.parse::<u32>().is_ok() {
+        return of_process(named_process(source)?);
+    }
+    let text = match of_file(source) {
+        Err(refusal) if !source.contains('/') && !Path::new(source).exists() => {
+            return named_process(source).map_err(|_| refusal).and_then(of_process);
+        }
+        text => text?,
+    };
+    let mut dump = read(source, &text)?;
+    let mappings = core::mem::take(&mut dump.mappings);
+    if mappings.is_empty() && !dump.sites.is_empty() {
+        say(&format!("{source} has no mappings: its functions have no names"));
+    }
+    let of = dump.process.clone().unwrap_or_else(|| plain(source).into_owned());
+    Ok(Profile::of(dump, Symbols::new(mappings), of))
 }
 
 fn of_file(path: &str) -> Result<String, Refusal> {
@@ -92,7 +117,10 @@ fn of_file(path: &str) -> Result<String, Refusal> {
         Ok(text)
     };
     let text = read().map_err(|error: std::io::Error| match error.kind() {
-        ErrorKind::NotFound => Refusal::no_input(format!("{path} is not there")),
+        ErrorKind::NotFound => {
+            let line = format!("{path} is not there, nor a process with this name");
+            Refusal::no_input(line)
+        }
         ErrorKind::InvalidData => not_a_dump(path, "it is not text"),
         _ => Refusal::no_input(format!("cannot read {path}: {error}")),
     })?;
@@ -102,8 +130,15 @@ fn of_file(path: &str) -> Result<String, Refusal> {
     Ok(text)
 }
 
-/// The profile of a running process, of all its heaps.
+/// The profile of a running process.
 fn of_process(pid: u32) -> Result<Profile, Refusal> {
+    let (name, mut dump) = dump_of(pid)?;
+    let mappings = core::mem::take(&mut dump.mappings);
+    Ok(Profile::of(dump, Symbols::of_process(pid, mappings), name))
+}
+
+/// The samples of all heaps of a running process, and its name.
+fn dump_of(pid: u32) -> Result<(String, Dump), Refusal> {
     let dumps = each(pid, |mut asked| {
         let dump = read(&asked.process.to_string(), &asked.ask(PROFILE_DUMP, 0)?)?;
         Ok((asked.process, dump))
@@ -111,10 +146,13 @@ fn of_process(pid: u32) -> Result<Profile, Refusal> {
     let process = dumps.first().map(|(process, _)| process.clone());
     let sampled = dumps.into_iter().map(|(_, dump)| dump).filter(|dump| dump.since_ms != 0);
     match (sampled.reduce(Dump::join), process) {
-        (Some(dump), Some(process)) => {
+        (Some(mut dump), Some(process)) => {
+            let name = process.to_string();
             // Without them, of a process that has ended just now, there are no names.
             let mappings = apart::within(MAPPINGS_LIMIT, move || process.mappings());
-            Ok(Profile::of(dump, Symbols::of_process(pid, mappings.unwrap_or_default())))
+            dump.mappings = mappings.unwrap_or_default();
+            dump.process = Some(name.clone());
+            Ok((name, dump))
         }
         (_, process) => {
             let name = process.map(|process| process.name).unwrap_or_default();

@@ -4,9 +4,12 @@ use std::collections::HashMap;
 
 use super::dump::{Dump, Site};
 use super::symbols::{Frame, Symbols};
+use crate::output::bytes;
 
 /// A profile.
 pub(crate) struct Profile {
+    /// What it is of: a process, or a file.
+    pub(crate) source: String,
     pub(crate) dump: Dump,
     pub(crate) symbols: Symbols,
     frames: HashMap<u64, Vec<Frame>>,
@@ -14,12 +17,12 @@ pub(crate) struct Profile {
 
 impl Profile {
     /// Looks up all addresses of a dump.
-    pub(crate) fn of(dump: Dump, mut symbols: Symbols) -> Profile {
+    pub(crate) fn of(dump: Dump, mut symbols: Symbols, source: String) -> Profile {
         let mut frames = HashMap::new();
         for address in dump.sites.iter().flat_map(|site| &site.addresses) {
             frames.entry(*address).or_insert_with(|| symbols.frames(*address));
         }
-        Profile { dump, symbols, frames }
+        Profile { source, dump, symbols, frames }
     }
 
     /// The functions at a return address, the innermost inlined one first.
@@ -28,8 +31,26 @@ impl Profile {
     }
 
     /// The functions on the stack of a site, the innermost first.
-    pub(crate) fn stack<'a>(&'a self, site: &'a Site) -> impl Iterator<Item = &'a Frame> {
+    pub(crate) fn stack<'a>(
+        &'a self,
+        site: &'a Site,
+    ) -> impl DoubleEndedIterator<Item = &'a Frame> {
         site.addresses.iter().flat_map(|address| self.frames_at(*address))
+    }
+
+    /// What it is of, and how much is in use.
+    pub(crate) fn head(&self) -> String {
+        format!("{}: {} in use", self.source, bytes(self.total_bytes()))
+    }
+
+    /// What the figures are made of; empty if it has never had a sample.
+    pub(crate) fn about(&self) -> String {
+        let Dump { rate_bytes, since_ms, until_ms, .. } = self.dump;
+        let seconds = until_ms.saturating_sub(since_ms) / 1000;
+        match rate_bytes {
+            0 => String::new(),
+            _ => format!("estimated by one sample in {}, over {seconds} s", bytes(rate_bytes)),
+        }
     }
 
     /// The sum of what is live, and of what is deferred.

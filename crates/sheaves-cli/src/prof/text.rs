@@ -3,6 +3,7 @@
 use core::fmt::Write as _;
 
 use super::named::{Profile, what};
+use crate::output::{bytes, count as count_of};
 
 /// Functions of a stack that are shown.
 const FRAMES: usize = 12;
@@ -11,14 +12,14 @@ const FRAMES: usize = 12;
 pub(crate) fn list(profile: &Profile, count: usize) -> String {
     let dump = &profile.dump;
     let total = profile.total_bytes();
-    let mut text = format!(
-        "{} in use that {} s of profiling know, by one sample in {}\n",
-        bytes(total),
-        dump.until_ms.saturating_sub(dump.since_ms) / 1000,
-        bytes(dump.rate_bytes),
-    );
+    let mut text = profile.head();
+    match profile.about() {
+        about if about.is_empty() => text.push('\n'),
+        about => drop(writeln!(text, ", {about}")),
+    }
     if dump.dropped != 0 {
-        let _ = writeln!(text, "{} samples are missing: there was no room for them", dump.dropped);
+        let samples = count_of(dump.dropped, "sample");
+        let _ = writeln!(text, "there was no room for {samples}, whose memory is missing here");
     }
     if !dump.short.is_empty() {
         let _ = writeln!(text, "stacks of code without frame pointers are short: {}", dump.short);
@@ -29,11 +30,10 @@ pub(crate) fn list(profile: &Profile, count: usize) -> String {
         let share = site.bytes as f64 * 100.0 / total.max(1) as f64;
         let _ = writeln!(
             text,
-            "\n{:>10} {share:5.1} % {:>10} objects of {}, {} samples",
+            "\n{:>10} {share:5.1} % {}, {}",
             bytes(site.bytes),
-            site.objects,
-            what(site),
-            site.samples,
+            objects_of(site.objects.into(), &what(site)),
+            count_of(site.samples, "sample"),
         );
         write_stack(
             &mut text,
@@ -48,9 +48,14 @@ pub(crate) fn list(profile: &Profile, count: usize) -> String {
         );
     }
     if let Some(rest) = sites.len().checked_sub(count).filter(|rest| *rest > 0) {
-        let _ = writeln!(text, "\n{rest} more sites");
+        let _ = writeln!(text, "\n{} more: see --count", count_of(rest as u64, "site"));
     }
     text
+}
+
+/// Objects of a cache, in words.
+pub(crate) fn objects_of(count: u128, what: &str) -> String {
+    format!("{count} {} of {what}", if count == 1 { "object" } else { "objects" })
 }
 
 /// Writes the functions of a stack, one a line.
@@ -62,17 +67,6 @@ pub(crate) fn write_stack(text: &mut String, mut frames: impl Iterator<Item = St
         0 => {}
         more => drop(writeln!(text, "             and {more} more")),
     }
-}
-
-/// A number of bytes for a reader.
-pub(crate) fn bytes(count: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let (mut number, mut unit) = (count as f64, 0);
-    while number >= 1024.0 && unit + 1 < UNITS.len() {
-        number /= 1024.0;
-        unit += 1;
-    }
-    if unit == 0 { format!("{count} B") } else { format!("{number:.1} {}", UNITS[unit]) }
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use hdrhistogram::Histogram;
 use sheaves_control::layout::{BEGIN_GRACE_PERIOD, RCU};
 
 use crate::ask::answer::{GracePeriods, Rcu};
-use crate::ask::{Asked, each};
+use crate::ask::{Asked, each, named};
 use crate::command_line::RcuOptions;
 use crate::output::print;
 use crate::refusal::Refusal;
@@ -29,7 +29,7 @@ const STACK_AGE: Duration = Duration::from_millis(20);
 
 pub(crate) fn rcu(options: &RcuOptions) -> Result<ExitCode, Refusal> {
     let begin = Instant::now();
-    let mut reports = each(options.pid, Report::begin)?;
+    let mut reports = each(named::one(&options.process)?, Report::begin)?;
     while begin.elapsed().as_secs_f64() < options.seconds {
         thread::sleep(PERIOD);
         reports.iter_mut().try_for_each(Report::renew)?;

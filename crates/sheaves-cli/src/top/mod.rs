@@ -5,7 +5,7 @@
 
 mod samples;
 mod screen;
-mod table;
+pub(crate) mod table;
 
 use core::fmt::Write as _;
 use core::time::Duration;
@@ -13,26 +13,28 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
+use crate::ask::named;
 use crate::ask::sample::{All, Sample};
 use crate::command_line::{Sort, TopOptions};
-use crate::output::{print, print_while_read};
+use crate::output::{print, print_while_read, wait};
 use crate::refusal::Refusal;
 use table::Table;
 
 pub(crate) fn top(options: &TopOptions) -> Result<ExitCode, Refusal> {
     let sort = options.sort.unwrap_or(Sort::Objects);
+    let pid = options.process.as_deref().map(named::one).transpose()?;
     if !options.once {
         let period = Duration::from_secs_f64(options.interval.max(0.1));
         return if options.json {
-            print_lines(options.pid, period)
+            print_lines(pid, period)
         } else {
-            screen::show(options.pid, period, sort)
+            screen::show(pid, period, sort)
         };
     }
     if options.json {
-        return print(&json(options.pid)?);
+        return print(&json(pid)?);
     }
-    let table = match options.pid {
+    let table = match pid {
         None => Table::of_processes(&All::ask(), &[]),
         Some(pid) => Table::of_caches(&Sample::take(pid)?, &[], sort),
     };
@@ -68,8 +70,6 @@ fn json(pid: Option<u32>) -> Result<String, Refusal> {
 
 /// A line of JSON in each period, until the process ends or nothing reads the lines.
 fn print_lines(pid: Option<u32>, period: Duration) -> Result<ExitCode, Refusal> {
-    while print_while_read(&json(pid)?)? {
-        std::thread::sleep(period);
-    }
+    while print_while_read(&json(pid)?)? && wait(period) {}
     Ok(ExitCode::SUCCESS)
 }

@@ -7,45 +7,50 @@ use core::fmt::{self, Write as _};
 use crate::ask::answer::Cache;
 use crate::ask::sample::{All, Sample, Silent};
 use crate::command_line::Sort;
+use crate::output::count;
 
 /// Lines about the whole, and a table.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     pub(crate) lines: Vec<String>,
-    /// Names of the columns, and how wide they are at least. Names are in the last one,
-    /// left-aligned.
+    /// Names of the columns, and how wide they are at least. The first one is left-aligned.
     pub(crate) columns: &'static [(&'static str, usize)],
     pub(crate) rows: Vec<Vec<String>>,
     /// Processes of the rows.
     pub(crate) pids: Vec<u32>,
+    /// How much wider than its column the longest name is.
+    more: usize,
 }
 
+/// Names that are longer are not in line.
+const NAME_MAX: usize = 44;
+
 const OF_PROCESSES: &[(&str, usize)] = &[
-    ("PID", 7),
-    ("USED", 8),
-    ("CACHED", 8),
-    ("DIRTY", 8),
-    ("HEAP", 8),
-    ("DEFERRED", 8),
-    ("READERS", 7),
-    ("GP/s", 8),
-    ("ENGINE", 8),
     ("NAME", 15),
+    ("PID", 7),
+    ("RSS", 6),
+    ("USED", 6),
+    ("CACHED", 6),
+    ("DIRTY", 6),
+    ("HEAP", 6),
+    ("DEFER", 6),
+    ("READ", 4),
+    ("GP/s", 6),
 ];
 
 const OF_CACHES: &[(&str, usize)] = &[
+    ("NAME", 15),
     ("OBJS", 9),
     ("ACTIVE", 9),
     ("USE", 4),
-    ("SIZE", 7),
+    ("SIZE", 6),
     ("SLABS", 6),
-    ("BYTES", 8),
+    ("BYTES", 6),
+    ("REFILL/s", 8),
+    ("FLUSH/s", 7),
     ("SLOTS", 7),
     ("DEPOT", 7),
     ("DEFER", 7),
-    ("REFILL/s", 8),
-    ("FLUSH/s", 8),
-    ("NAME", 20),
 ];
 
 impl Table {
@@ -58,7 +63,9 @@ impl Table {
             let statistics = &sample.statistics;
             let total = |name: &str| bytes(statistics.total(name));
             vec![
+                sample.process.full_name(),
                 pid.to_string(),
+                bytes(sample.resident_bytes),
                 total("used_bytes"),
                 total("cached_bytes"),
                 total("dirty_bytes"),
@@ -66,14 +73,13 @@ impl Table {
                 bytes(statistics.rcu.deferred_bytes),
                 sample.rcu.readers.len().to_string(),
                 rate(sample.rate(before, |sample| sample.statistics.rcu.grace_periods)),
-                statistics.engine.clone(),
-                sample.process.full_name(),
             ]
         };
         let processes: BTreeSet<_> = sorted.iter().map(|sample| sample.process.pid).collect();
-        let mut line = format!("sheaves: {} that answer", count(processes.len(), "process"));
+        let mut line = format!("{} on Sheaves", count(processes.len() as u64, "process"));
         if !all.silent.is_empty() {
-            let _ = write!(line, ", {} that do not", all.silent.len());
+            let silent = all.silent.len();
+            let _ = write!(line, ", and {silent} without an answer");
         }
         let pids = sorted.iter().map(|sample| sample.process.pid);
         Self {
@@ -81,7 +87,9 @@ impl Table {
             columns: OF_PROCESSES,
             rows: sorted.iter().map(row).chain(all.silent.iter().map(row_of_silent)).collect(),
             pids: pids.chain(all.silent.iter().map(|silent| silent.pid)).collect(),
+            more: 0,
         }
+        .in_line()
     }
 
     /// The caches of all heaps of a process, sorted.
@@ -117,16 +125,23 @@ impl Table {
             })
         });
         let rows = caches.iter().map(Row::cells).collect();
-        Self { lines, columns: OF_CACHES, rows, pids: Vec::new() }
+        Self { lines, columns: OF_CACHES, rows, pids: Vec::new(), more: 0 }.in_line()
+    }
+
+    /// The same, with room for the names.
+    fn in_line(mut self) -> Self {
+        let names = self.rows.iter().map(|row| row[0].chars().count());
+        let longest = names.filter(|width| *width <= NAME_MAX).max().unwrap_or(0);
+        self.more = longest.saturating_sub(self.columns[0].1);
+        self
     }
 
     /// A line of cells, in columns.
     pub(crate) fn line(&self, cells: &[String]) -> String {
-        let last = self.columns.len() - 1;
         let widths = self.columns.iter().map(|(_, width)| *width).enumerate();
-        let cell = |((index, width), cell): ((usize, usize), &String)| match index == last {
-            true => cell.clone(),
-            false => format!("{cell:>width$}"),
+        let cell = |((index, width), cell): ((usize, usize), &String)| match index {
+            0 => format!("{cell:0$}", width + self.more),
+            _ => format!("{cell:>width$}"),
         };
         widths.zip(cells).map(cell).collect::<Vec<_>>().join(" ")
     }
@@ -139,16 +154,7 @@ impl Table {
 
 /// The row of a process of which only number and name are known.
 fn row_of_silent(silent: &Silent) -> Vec<String> {
-    let mut cells = vec!["-".to_owned(); OF_PROCESSES.len()];
-    cells[0] = silent.pid.to_string();
-    cells[OF_PROCESSES.len() - 1] = format!("{} (does not answer)", silent.name);
-    cells
-}
-
-/// A number of things, in words.
-fn count(number: usize, thing: &str) -> String {
-    let plural = if thing.ends_with('s') { "es" } else { "s" };
-    format!("{number} {thing}{}", if number == 1 { "" } else { plural })
+    vec![silent.name.clone(), silent.pid.to_string(), "  does not answer".to_owned()]
 }
 
 /// A cache, in the table of its process.
@@ -187,18 +193,18 @@ impl<'a> Row<'a> {
     fn cells(&self) -> Vec<String> {
         let cache = self.cache;
         vec![
+            self.name.clone(),
             cache.objects().to_string(),
             cache.objects_out.to_string(),
             format!("{}%", cache.use_percent()),
             cache.object_bytes.to_string(),
             cache.slabs.to_string(),
             bytes(cache.slab_bytes),
+            rate(self.refills),
+            rate(self.flushes),
             cache.objects_in_slots.to_string(),
             cache.objects_in_depot.to_string(),
             cache.objects_deferred.to_string(),
-            rate(self.refills),
-            rate(self.flushes),
-            self.name.clone(),
         ]
     }
 }
@@ -213,60 +219,74 @@ impl fmt::Display for Table {
 
 /// What is to be said of a process as a whole.
 fn head(sample: &Sample, before: Option<&Sample>) -> Vec<String> {
-    let (statistics, rcu) = (&sample.statistics, &sample.rcu);
+    let statistics = &sample.statistics;
     let total = |name: &str| bytes(statistics.total(name));
     let limit = statistics.limit.bytes.map_or_else(|| "none".to_owned(), bytes);
     let near = if statistics.limit.is_near { " (near)" } else { "" };
     let mut lines = vec![
         format!(
-            "{}, up {}, engine {}, {} slots by {}",
+            "{}, up {}, resident {}, engine {}, {} by {}",
             sample.process,
             seconds(statistics.uptime_ms),
+            bytes(sample.resident_bytes),
             statistics.engine,
-            statistics.slots,
+            count(statistics.slots, "slot"),
             statistics.slot
         ),
         format!(
-            "heap: used {}, cached {}, dirty {}, returned {}, mapped {}, {} large blocks of {}; \
+            "heap: used {}, cached {}, dirty {}, returned {}, mapped {}, {} of {}; \
              limit {limit}{near}",
             total("used_bytes"),
             total("cached_bytes"),
             total("dirty_bytes"),
             total("returned_bytes"),
             total("heap_bytes"),
-            statistics.total("large_blocks"),
+            count(statistics.total("large_blocks"), "large block"),
             total("large_bytes")
         ),
-        format!(
-            "rcu: {} grace periods, {}/s of {} on average; deferred {} objects, {}, for {} ms",
-            statistics.rcu.grace_periods,
-            rate(sample.rate(before, |sample| sample.statistics.rcu.grace_periods)).trim(),
-            mean_length(sample, before),
-            statistics.rcu.deferred_objects,
-            bytes(statistics.rcu.deferred_bytes),
-            statistics.rcu.oldest_age_ms
-        ),
     ];
-    let oldest = rcu.readers.iter().min_by_key(|reader| reader.sequence);
-    let reader = oldest.map_or_else(
-        || "none".to_owned(),
-        |oldest| format!("{} ({}) of {}", oldest.tid, oldest.name, rcu.readers.len()),
-    );
-    let under_way = rcu.rcu.under_way.as_ref().map_or_else(
-        || "no grace period under way".to_owned(),
-        |period| format!("grace period under way for {} ms", period.age_us / 1000),
-    );
-    lines.push(format!("readers: oldest thread {reader}; {under_way}"));
+    lines.extend(rcu_lines(sample, before));
     let percpu = statistics.percpu.clone().unwrap_or_default();
     lines.push(format!(
-        "per-CPU: {} objects, {} in each of {} slots; keeper: {} looks, {} ms",
-        percpu.objects,
+        "per-CPU: {}, {} in each of {}; keeper: {}, {} ms",
+        count(percpu.objects, "object"),
         bytes(percpu.committed_bytes),
-        percpu.slots_used,
-        statistics.keeper.looks,
+        count(percpu.slots_used, "slot"),
+        count(statistics.keeper.looks, "look"),
         statistics.keeper.busy_us / 1000
     ));
     lines
+}
+
+/// What is to be said of grace periods and of readers.
+pub(crate) fn rcu_lines(sample: &Sample, before: Option<&Sample>) -> [String; 2] {
+    let (statistics, rcu) = (&sample.statistics.rcu, &sample.rcu);
+    let mut periods = format!("rcu: {}", count(statistics.grace_periods, "grace period"));
+    if statistics.grace_periods != 0 {
+        let rate = rate(sample.rate(before, |sample| sample.statistics.rcu.grace_periods));
+        let _ = write!(periods, ", {rate}/s of {} on average", mean_length(sample, before));
+    }
+    match statistics.deferred_objects {
+        0 => periods += "; nothing is deferred",
+        objects => {
+            let (objects, size) = (count(objects, "object"), bytes(statistics.deferred_bytes));
+            let age = statistics.oldest_age_ms;
+            let _ = write!(periods, "; {objects} deferred, {size}, for {age} ms");
+        }
+    }
+    let oldest = rcu.readers.iter().min_by_key(|reader| reader.sequence);
+    let readers = oldest.map_or_else(
+        || "no thread in a read section".to_owned(),
+        |oldest| {
+            let threads = count(rcu.readers.len() as u64, "thread");
+            format!("{threads} in a read section, the oldest {} ({})", oldest.tid, oldest.name)
+        },
+    );
+    let under_way = rcu.rcu.under_way.as_ref().map_or_else(
+        || "no grace period under way".to_owned(),
+        |period| format!("a grace period under way for {} ms", period.age_us / 1000),
+    );
+    [periods, format!("readers: {readers}; {under_way}")]
 }
 
 /// The mean length of the grace periods since an earlier sample.
@@ -285,7 +305,7 @@ fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "K", "M", "G", "T"];
     let mut value = bytes as f64;
     let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
+    while value >= 1000.0 && unit + 1 < UNITS.len() {
         value /= 1024.0;
         unit += 1;
     }

@@ -69,12 +69,18 @@ fn address_space_limit_is_a_warning() {
 
 #[test]
 fn pages_are_made_from_the_options() {
-    sheaves().args(["completions", "bash"]).assert().success().stdout(contains("--stats-file"));
+    for shell in ["bash", "zsh", "fish"] {
+        let script = contains("sheaves").and(contains("_SHEAVES_COMPLETE"));
+        sheaves().args(["completions", shell]).assert().success().stdout(script);
+    }
     sheaves()
         .arg("man")
         .assert()
         .success()
-        .stdout(contains(".TH sheaves 1").and(contains("stats\\-file")).and(contains("doctor")));
+        .stdout(contains(".TH sheaves 1").and(contains("stats\\-file")).and(contains("doctor")))
+        .stdout(contains("top [\\-\\-once]").or(contains("[\\-\\-interval SECONDS]")))
+        .stdout(contains(".SH EXAMPLES").and(contains(".SH EXIT STATUS")))
+        .stdout(contains("EXTRA").not().and(contains(".SH COLUMNS OF CACHES")));
     let folder = tempfile::tempdir().unwrap();
     sheaves().args(["man", "--directory"]).arg(folder.path()).assert().success();
     for page in ["sheaves.1", "sheaves-run.1", "sheaves-doctor.1", "sheaves-torture-rcu.1"] {

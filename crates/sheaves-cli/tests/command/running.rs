@@ -311,7 +311,8 @@ fn top_prints_once() {
         .assert()
         .success()
         .stdout(columns);
-    let all = contains("ENGINE").and(contains(program.pid())).and(contains("busy"));
+    let all =
+        contains("NAME   ").and(contains("RSS")).and(contains(program.pid())).and(contains("busy"));
     sheaves().args(["top", "--once"]).assert().success().stdout(all);
     let json = sheaves().args(["top", "--once", "--json", &program.pid()]).assert().success();
     let json: serde_json::Value = serde_json::from_slice(&json.get_output().stdout).expect("JSON");
@@ -390,8 +391,7 @@ impl Terminal {
     }
 
     fn is_bold(&self, row: u16) -> bool {
-        const NUMBER_AT: u16 = 6;
-        self.screen.screen().cell(row, NUMBER_AT).is_some_and(vt100::Cell::bold)
+        self.screen.screen().cell(row, 0).is_some_and(vt100::Cell::bold)
     }
 
     fn read(&mut self) {
@@ -451,7 +451,7 @@ fn top_chooses_a_process_and_restores_the_terminal_at_a_signal() {
     terminal.press("\r");
     terminal.wait_for("REFILL/s");
     terminal.press("\x1b");
-    terminal.wait_for("ENGINE");
+    terminal.wait_for("DIRTY");
     let pid = terminal.child.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("runs").success());
     assert_eq!(terminal.end(), Some(128 + 15));
@@ -494,6 +494,93 @@ fn metrics_are_printed_and_served() {
 }
 
 #[test]
+fn a_process_is_found_by_its_name() {
+    const SOURCE: &str = "#include <stdlib.h>\n#include <sys/prctl.h>\n#include <unistd.h>\n\
+         int main(void) { sleep(3); prctl(PR_SET_NAME, \"a name, and more\"); \
+         for (;;) { void *p[4000]; for (int i = 0; i < 4000; i++) p[i] = malloc(100); \
+         for (int i = 0; i < 4000; i++) free(p[i]); } }\n";
+    let program = Program::build(SOURCE, &[]);
+    let name = "a name, and more";
+    wait_for("its name", || {
+        sheaves().args(["stat", name]).output().expect("runs").status.success()
+    });
+    let number = || contains(program.pid());
+    let rcu = contains("no grace period under way").or(contains("under way for"));
+    sheaves().args(["stat", name]).assert().success().stdout(number().and(rcu));
+    sheaves().args(["top", "--once", name]).assert().success().stdout(number());
+    sheaves().args(["prof", "on", name]).assert().success();
+    sheaves().args(["prof", "heap", name]).assert().success().stdout(number());
+    // Its shell completes both.
+    let complete = |word: &str| {
+        sheaves()
+            .args(["--", "sheaves", "stat", word])
+            .envs([("_SHEAVES_COMPLETE", "bash"), ("_CLAP_COMPLETE_INDEX", "2")])
+            .assert()
+            .success()
+    };
+    complete("a na").stdout(contains("a name, and mor"));
+    complete(&program.pid()).stdout(number());
+    let line = refusal("stat", "no such name", 67);
+    assert_eq!(line, "sheaves: no process has the name PID");
+}
+
+/// The reader of a pipe ends the command, however long it would wait for its next line.
+#[test]
+fn top_ends_with_its_reader() {
+    let command = assert_cmd::cargo::cargo_bin("sheaves");
+    let script = format!("{} top --json --interval 3600 | head -n 1", command.display());
+    let output = Command::new("sh").args(["-c", &script]).output().expect("runs");
+    assert!(output.status.success() && output.stdout.ends_with(b"\n"), "{output:?}");
+}
+
+#[test]
+fn full_disk_is_an_error() {
+    let full = || File::options().write(true).open("/dev/full").expect("opened");
+    let words =
+        [&["top", "--once"][..], &["export"], &["doctor"], &["man"], &["completions", "bash"], &[]];
+    for words in words {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin("sheaves"));
+        let output = command.args(words).stdout(full()).output().expect("runs");
+        let line = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && line.contains("cannot write"), "{words:?} {line}");
+        assert_eq!(line.lines().count(), 1, "{words:?} {line}");
+    }
+    // What the library writes: there is a line, and the status is the program's.
+    for (variable, value) in [("SHEAVES_STATS", "1"), ("SHEAVES_PROF", "4096")] {
+        let mut command = Command::new("ls");
+        command.args(["-R", "/usr/include"]).stdout(Stdio::null()).env("LD_PRELOAD", object());
+        command.envs([(variable, value), ("SHEAVES_STATS_FILE", "/dev/full")]);
+        let output = command.env("SHEAVES_PROF_FILE", "/dev/full").output().expect("runs");
+        let line = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && line.contains("to /dev/full: check"), "{line}");
+        assert_eq!(line.lines().count(), 1, "{line}");
+    }
+}
+
+#[test]
+fn each_process_has_its_own_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("profile.%p");
+    let script =
+        "sh -c 'ls -R /usr/include > /dev/null; true'; ls -R /usr/include > /dev/null; true";
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("sheaves"));
+    command.args(["run", "--preload"]).arg(object()).args(["--stats-file"]);
+    command.arg(folder.path().join("statistics.%p")).args(["sh", "-c", script]);
+    command.envs([("SHEAVES_PROF", "1024")]).env("SHEAVES_PROF_FILE", path);
+    let child = command.spawn().expect("runs");
+    let number = child.id();
+    assert!(child.wait_with_output().expect("ended").status.success());
+    let names = std::fs::read_dir(folder.path()).expect("there").flatten();
+    let names: Vec<_> =
+        names.map(|entry| entry.file_name().into_string().expect("UTF-8")).collect();
+    let count = |what: &str| names.iter().filter(|name| name.starts_with(what)).count();
+    assert!(names.iter().all(|name| !name.contains('%')), "{names:?}");
+    assert!(names.contains(&format!("statistics.{number}")), "{names:?}");
+    // A shell may end without its end being noticed.
+    assert!(count("statistics.") >= 3 && count("profile.") >= 2, "{names:?}");
+}
+
+#[test]
 fn readers_and_grace_periods_are_printed() {
     let program = Program::start();
     let text = contains("threads in a read section: 0").and(contains("length of grace periods"));
@@ -519,10 +606,33 @@ fn profile_of_a_running_program() {
     wait_for("samples of main", || {
         let output = sheaves().args(["prof", "heap", &pid]).output().expect("runs");
         let text = String::from_utf8(output.stdout).expect("UTF-8");
-        assert!(output.status.success() && text.contains(" s of profiling know"), "{text}");
+        assert!(
+            output.status.success() && text.contains("in use, estimated by one sample in 4.0 KiB"),
+            "{text}"
+        );
         text.contains("objects of malloc-112") && text.contains(" main\n")
     });
-    sheaves().args(["prof", "leaks", "--seconds", "1", &pid]).assert().success();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (before, svg) = (path("before"), path("graph.svg"));
+    let succeeds = |words: &[&str]| sheaves().arg("prof").args(words).assert().success().stderr("");
+    succeeds(&["leaks", "--seconds", "1", &pid]);
+    succeeds(&["dump", &pid, "-o", &before]).stdout("");
+    let head = contains(format!("process {pid} (busy): ")).and(contains(" main\n"));
+    succeeds(&["heap", &before]).stdout(head);
+    // A file, and what the process has now.
+    succeeds(&["diff", &before, &pid, "--svg", &svg]).stdout(contains(" in all\n"));
+    let graph = std::fs::read_to_string(svg).expect("written");
+    assert!(graph.contains(&format!("process {pid} (busy): ")) && graph.contains("main"));
+    let refused = |words: &[&str], status| {
+        let refused = sheaves().arg("prof").args(words).assert().code(status).stdout("");
+        assert_eq!(refused.get_output().stderr.split(|byte| *byte == b'\n').count(), 2);
+    };
+    refused(&["dump", &pid, "-o", "/dev/full"], 73);
+    refused(&["heap", &pid, "--svg", "/dev/full"], 73);
+    let whole = std::fs::read_to_string(&before).expect("written");
+    std::fs::write(&before, &whole[..whole.len() - 5]).expect("written");
+    refused(&["heap", &before], 65);
     sheaves().args(["prof", "off", &pid]).assert().success().stdout("");
     sheaves().args(["prof", "heap", &pid]).assert().success();
     refusal_of_prof("4194304", 67);

@@ -6,7 +6,7 @@ use crate::prof::symbols::Symbols;
 
 fn profile(sites: &str) -> Profile {
     let text = format!("sheaves heap profile 1\n{sites}end\n");
-    Profile::of(Dump::parse(&text).unwrap(), Symbols::new(Vec::new()))
+    Profile::of(Dump::parse(&text).unwrap(), Symbols::new(Vec::new()), "x".to_owned())
 }
 
 #[test]
@@ -23,7 +23,12 @@ fn leaks_have_grown_and_nothing_was_freed() {
     let text = changes.text();
     assert!(text.starts_with("+4.0 KiB in all"), "{text}");
     assert!(text.contains("-50 B") && text.contains("-5 objects of c"), "{text}");
+    assert!(text.contains("+1 object of large"), "{text}");
+    let svg = String::from_utf8(changes.graph().unwrap()).unwrap();
+    assert!(svg.contains("x: +4.0 KiB") && svg.contains("red has grown"), "{svg}");
     let leaks = changes.grown_and_never_freed();
-    let found: Vec<_> = leaks.0.iter().map(|(what, ..)| what.as_str()).collect();
+    let found: Vec<_> = leaks.sites.iter().map(|(what, ..)| what.as_str()).collect();
     assert_eq!(found, ["large", "a"]);
+    let svg = String::from_utf8(leaks.graph_of_growth().unwrap()).unwrap();
+    assert!(svg.contains("[large]") && !svg.contains("[b]"), "{svg}");
 }

@@ -13,7 +13,8 @@ fn a_file_has_all_samples() {
     let text = "sheaves heap profile 1\nrate_bytes 1024\nsince_ms 5\nuntil_ms 9\n\
                 site live malloc malloc-64 2 30 1900 40 2500 1001 1002\n\
                 site deferred cache route 1 4 72 5 90 1002\nend\n";
-    let file = encode(&Profile::of(Dump::parse(text).unwrap(), Symbols::new(Vec::new())));
+    let dump = Dump::parse(text).unwrap();
+    let file = encode(&Profile::of(dump, Symbols::new(Vec::new()), String::new()));
     let mut bytes = Vec::new();
     flate2::read::GzDecoder::new(&*file).read_to_end(&mut bytes).unwrap();
     let found = proto::Profile::decode(&*bytes).unwrap();
