@@ -3,15 +3,18 @@
 //! A note has parts, with an empty line between them. The first line of a part is its heading; each
 //! of the others is two spaces, a term, two spaces or more, and what the term means.
 
-/// The exit statuses of the commands that ask a running process; the first lines are the caller's.
+/// The exit statuses of the commands that ask a running process, after the lines of the caller.
 macro_rules! asks {
-    ($($line:literal)*) => {
+    ($($line:literal)*) => { asks!([$($line)*] [] []) };
+    ([$($line:literal)*] [$($before:literal)*] [$($between:literal)*]) => {
         concat!(
             $($line, "\n",)*
             "\nExit status:",
             "\n  0   Done.",
+            $($before,)*
             "\n  67  There is no such process, or more than one has the name.",
             "\n  69  The process does not run on Sheaves, or ends.",
+            $($between,)*
             "\n  74  Stdout cannot be written.",
             "\n  75  The process does not answer now.",
             "\n  76  Its answer cannot be understood.",
@@ -20,14 +23,16 @@ macro_rules! asks {
     };
 }
 
-/// The same, where a file is read or written.
+/// The same, where files are read and written.
 macro_rules! reads {
     ($($line:literal)*) => {
-        concat!(
-            asks!($($line)*),
-            "\n  65  The file is no heap profile, or not a whole one, or there is nothing to draw.",
-            "\n  66  The file cannot be read.",
-            "\n  73  A file cannot be written.",
+        asks!(
+            [$($line)*]
+            [
+                "\n  65  The file is no heap profile, or not all of one, or has nothing to draw."
+                "\n  66  The file cannot be read."
+            ]
+            ["\n  73  A file cannot be written."]
         )
     };
 }
