@@ -7,7 +7,7 @@ use clap::{Args, Parser, ValueEnum, ValueHint};
 use clap_complete::Shell;
 use sheaves_slab::internal::trap::ONE_IN_MAX;
 
-use crate::complete::{processes, sources};
+use crate::complete::{processes, programs, sources};
 use crate::notes;
 
 /// Per-CPU memory for Linux programs.
@@ -105,7 +105,7 @@ pub(crate) struct RunOptions {
         required = true,
         trailing_var_arg = true,
         allow_hyphen_values = true,
-        value_hint = ValueHint::CommandWithArguments,
+        add = programs(),
         value_names = ["PROGRAM", "ARGUMENTS"]
     )]
     pub(crate) program: Vec<OsString>,
@@ -372,6 +372,6 @@ pub(crate) struct DoctorOptions {
     pub(crate) preload: Option<PathBuf>,
 
     /// Also report whether this program can run on Sheaves.
-    #[arg(value_name = "PROGRAM", value_hint = ValueHint::CommandName)]
+    #[arg(value_name = "PROGRAM", add = programs())]
     pub(crate) program: Option<OsString>,
 }

@@ -1,6 +1,8 @@
-//! What shells complete: processes on Sheaves, by number and by name, and files.
+//! What shells complete: processes on Sheaves, by number and by name, programs, and files.
 
-use std::ffi::OsStr;
+use alloc::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::{env, fs};
 
 use clap::builder::StyledStr;
 use clap_complete::engine::{
@@ -21,6 +23,19 @@ pub(crate) fn processes() -> ArgValueCompleter {
 pub(crate) fn sources() -> ArgValueCompleter {
     ArgValueCompleter::new(|word: &OsStr| {
         process(word).into_iter().chain(PathCompleter::any().complete(word)).collect::<Vec<_>>()
+    })
+}
+
+/// Completes a program: a name in one of the folders of `PATH`, or a path.
+pub(crate) fn programs() -> ArgValueCompleter {
+    ArgValueCompleter::new(|word: &OsStr| {
+        let folders = env::var_os("PATH").unwrap_or_default();
+        let entries = env::split_paths(&folders).filter_map(|folder| fs::read_dir(folder).ok());
+        let names = entries.flatten().flatten().map(|entry| entry.file_name());
+        let begins = |name: &OsString| name.as_encoded_bytes().starts_with(word.as_encoded_bytes());
+        let names: BTreeSet<_> = names.filter(begins).collect();
+        let names = names.into_iter().map(CompletionCandidate::new);
+        names.chain(PathCompleter::any().complete(word)).collect::<Vec<_>>()
     })
 }
 

@@ -74,6 +74,12 @@ fn pages_are_made_from_the_options() {
         sheaves().args(["completions", shell]).assert().success().stdout(script);
     }
     sheaves()
+        .args(["--", "sheaves", "run", "ech"])
+        .envs([("_SHEAVES_COMPLETE", "bash"), ("_CLAP_COMPLETE_INDEX", "2")])
+        .assert()
+        .success()
+        .stdout(contains("echo"));
+    sheaves()
         .arg("man")
         .assert()
         .success()
