@@ -1,7 +1,7 @@
 //! The steps that every change must pass. `.ci/run` prepares a bare machine and then runs this.
 //!
 //! Steps run in order and print to the terminal. The first failure ends the run, because later
-//! steps would only repeat it. Those that mostly compile run [`BESIDE`] the tests, which mostly
+//! steps would only repeat it. Those that mostly compile run beside the tests, which mostly
 //! wait, with a lower priority; what they print comes when the tests have ended.
 
 use core::time::Duration;
