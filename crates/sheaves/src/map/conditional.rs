@@ -145,7 +145,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         make: impl FnOnce(&V) -> V,
         guard: &'g Guard,
     ) -> Option<&'g V> {
-        self.compute(key, |value| value.map(make), guard)
+        // If it is not called, it is dropped without the lock.
+        let mut make = Some(make);
+        let make = |value: &V| make.take().map(|make| make(value));
+        self.compute(key, |value| value.and_then(make), guard)
     }
 
     /// Replaces the value of a key by what `make` computes from it, or sets it to `value` if it has
@@ -184,8 +187,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         other: impl FnOnce() -> V,
         guard: &'g Guard,
     ) -> &'g V {
-        let new = self.compute(key, |old| Some(old.map_or_else(other, make)), guard);
-        new.expect("the closure returns a value")
+        // The one that is not called is dropped without the lock, with the value that it may own.
+        let (mut make, mut other) = (Some(make), Some(other));
+        let make = |old: Option<&V>| match old {
+            Some(old) => make.take().map(|make| make(old)),
+            None => other.take().map(|other| other()),
+        };
+        self.compute(key, make, guard).expect("the closure returns a value")
     }
 
     /// Removes an entry; returns its key and its value, valid as long as the guard.

@@ -4,7 +4,7 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use std::hash::RandomState;
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, LazyLock};
 use std::time::Instant;
 
 use sheaves::map::RcuHashMap;
@@ -163,6 +163,38 @@ fn keys_are_dropped_too() {
     assert_eq!(map.len(), 100);
     drop(map);
     assert_all_once(&drops, 400);
+}
+
+/// One with a map removes its first key when it is dropped.
+struct Remover(Option<&'static RcuHashMap<u64, Remover, RandomState>>);
+
+impl Drop for Remover {
+    fn drop(&mut self) {
+        if let Some(map) = self.0 {
+            map.remove(&1, &read());
+        }
+    }
+}
+
+#[test]
+fn values_that_are_not_used_may_change_the_map() {
+    static MAP: LazyLock<RcuHashMap<u64, Remover, RandomState>> =
+        LazyLock::new(RcuHashMap::default);
+    let map = &*MAP;
+    let changes: [fn(Remover); 6] = [
+        |value| _ = MAP.update_or_insert(0, |_| Remover(None), value, &read()),
+        |value| _ = MAP.update_or_insert_with(2, |_| value, || Remover(None), &read()),
+        |value| _ = MAP.update(3, |_| value, &read()),
+        |value| _ = MAP.get_or_insert(0, value, &read()),
+        |value| _ = MAP.get_or_insert_with(0, || value, &read()),
+        |value| _ = MAP.try_insert(0, value, &read()),
+    ];
+    map.insert(0, Remover(None), &read());
+    for (number, change) in changes.into_iter().enumerate() {
+        map.insert(1, Remover(None), &read());
+        change(Remover(Some(map)));
+        assert!(!map.contains_key(&1), "{number}");
+    }
 }
 
 /// The library drops them, also if the map is not used any more, and after its end.
