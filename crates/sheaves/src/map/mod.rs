@@ -176,6 +176,7 @@ impl<K: Send + 'static, V: Send + 'static> RcuHashMap<K, V> {
     }
 
     /// An empty map that holds `capacity` entries before it grows, and never shrinks below that.
+    /// Without memory for that many it is as from `new`.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> RcuHashMap<K, V> {
         RcuHashMap::with_capacity_and_hasher(capacity, DefaultHashBuilder::new())
@@ -238,8 +239,11 @@ impl<K, V, S> RcuHashMap<K, V, S> {
     fn reserved(mut self, capacity: usize) -> RcuHashMap<K, V, S> {
         if capacity > 0 {
             let buckets = table::buckets_for(capacity);
-            *self.buckets_min.get_mut() = buckets;
-            *self.table.get_mut() = Series::begin(buckets);
+            let table = Series::begin(buckets);
+            if !table.is_null() {
+                *self.buckets_min.get_mut() = buckets;
+                *self.table.get_mut() = table;
+            }
         }
         self
     }

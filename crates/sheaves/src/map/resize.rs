@@ -55,8 +55,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// Makes room for `additional` more entries, so that their insertion does not resize the table,
     /// which never shrinks below that. Moves the entries that are there.
     ///
-    /// Ends sooner where memory is out, or where other threads keep chains locked or are moving
-    /// entries, too: then insertions do the rest.
+    /// Ends sooner where other threads keep chains locked or are moving entries, too: then
+    /// insertions do the rest. Changes nothing where there is no memory for that many.
     ///
     /// ```
     /// use sheaves::map::RcuHashMap;
@@ -69,11 +69,22 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// ```
     pub fn reserve(&self, additional: usize) {
         let wanted = buckets_for(self.len().saturating_add(additional));
-        // Relaxed: a number.
-        self.buckets_min.fetch_max(wanted, Ordering::Relaxed);
+        let mut is_possible = false;
         loop {
             let _guard = read();
-            let Some(table) = self.table() else { return self.make_table() };
+            let Some(table) = self.table() else {
+                if self.try_make_table(wanted) {
+                    continue;
+                }
+                return;
+            };
+            let is_new = !is_possible && table.buckets() < wanted;
+            if is_new && !Table::<Entry<K, V>>::is_possible(wanted) {
+                return;
+            }
+            is_possible = true;
+            // Relaxed: a number. From here on the table does not shrink below that.
+            self.buckets_min.fetch_max(wanted, Ordering::Relaxed);
             if table.buckets() >= wanted {
                 return;
             }

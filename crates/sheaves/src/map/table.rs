@@ -78,6 +78,14 @@ impl<T> Table<T> {
         table
     }
 
+    /// True if there is memory for a table of that size.
+    pub(super) fn is_possible(buckets: usize) -> bool {
+        let table = Self::new(buckets, null_mut());
+        // SAFETY: null, or made above, and no other thread knows it.
+        unsafe { heap::free(table.cast()) };
+        !table.is_null()
+    }
+
     #[inline(always)]
     pub(super) fn buckets(&self) -> usize {
         self.mask + 1

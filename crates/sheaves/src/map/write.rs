@@ -256,12 +256,21 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         }
     }
 
+    /// Makes a table of the size that was requested or, without memory for that, a small one.
     #[cold]
     pub(super) fn make_table(&self) {
         // Relaxed: a number.
-        let made = Series::begin(BUCKETS_MIN.max(self.buckets_min.load(Ordering::Relaxed)));
-        if made.is_null() {
+        let requested = BUCKETS_MIN.max(self.buckets_min.load(Ordering::Relaxed));
+        if !self.try_make_table(requested) && !self.try_make_table(BUCKETS_MIN) {
             handle_alloc_error(Layout::new::<Table<Entry<K, V>>>());
+        }
+    }
+
+    /// Makes a table, unless there is one. False without memory.
+    pub(super) fn try_make_table(&self, buckets: usize) -> bool {
+        let made = Series::begin(buckets);
+        if made.is_null() {
+            return false;
         }
         // Release pairs with the Acquire in `table`. Relaxed on failure: ours is not used. [M5]
         let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
@@ -269,6 +278,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
             // SAFETY: made above, and no other thread knows it.
             unsafe { series::end(made, |_: *mut Entry<K, V>| {}) };
         }
+        true
     }
 
     /// Adds an entry to its chain, which does not contain its key; returns its value.

@@ -29,6 +29,22 @@ fn reserved_room_is_there_and_stays() {
     }
 }
 
+#[test]
+fn impossible_room_changes_nothing() {
+    for room in [1 << 55, usize::MAX / 2, usize::MAX] {
+        let map = RcuHashMap::<u64, u64>::with_capacity(room);
+        map.reserve(room);
+        assert_eq!(map.capacity(), 0);
+        map.insert(1, 1, &read());
+        let capacity = map.capacity();
+        map.reserve(room);
+        assert_eq!(map.capacity(), capacity);
+        map.clear();
+        map.insert(1, 1, &read());
+        assert_eq!(map.capacity(), capacity);
+    }
+}
+
 /// Also room that is made while other threads insert and remove.
 #[test]
 fn room_is_made_beside_changes() {
