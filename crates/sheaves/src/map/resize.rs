@@ -78,6 +78,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
                 }
                 return;
             };
+            // SAFETY: tables are not freed during the section.
+            let next = unsafe { table.next() };
             let is_new = !is_possible && table.buckets() < wanted;
             if is_new && !Table::<Entry<K, V>>::is_possible(wanted) {
                 return;
@@ -85,10 +87,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
             is_possible = true;
             // Relaxed: a number. From here on the table does not shrink below that.
             self.buckets_min.fetch_max(wanted, Ordering::Relaxed);
-            if table.buckets() >= wanted {
+            if [Some(table), next].into_iter().flatten().all(|table| table.buckets() >= wanted) {
                 return;
             }
-            if !table.is_moving() {
+            if next.is_none() {
                 self.start(table, table.buckets() * 2);
             }
             // Not all in one read section, so that grace periods end meanwhile.

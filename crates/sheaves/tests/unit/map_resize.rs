@@ -90,6 +90,16 @@ fn use_map(map: &Map) {
 }
 
 #[test]
+fn room_is_made_where_a_table_is_being_halved() {
+    let _alone = alone();
+    let map = halving();
+    let capacity = map.capacity();
+    map.reserve(capacity - map.len());
+    let _guard = read();
+    assert!(map.capacity() == capacity && !map.table().unwrap().is_moving());
+}
+
+#[test]
 fn child_marks_the_second_chain_of_a_unit() {
     let _alone = alone();
     let map: &'static Map = std::boxed::Box::leak(std::boxed::Box::new(halving()));
