@@ -7,12 +7,12 @@
 //! from the right one, the return addresses are remembered at which frame pointers end with the
 //! stack: libc calls `main` and the functions of threads each from one place.
 //!
-//! A walk takes no lock. The kernel is asked whether a page is readable before frame pointers are
-//! read there, by a futex call that does not wait. What is read lies between the stack pointer and
-//! the top of the thread's stack, which stays mapped: glibc puts a thread's control block there,
-//! and notes the top of the first thread's. On another stack, of a coroutine or of a signal
-//! handler, it lies within `OTHER_BYTES_MAX` above the stack pointer. If another thread unmaps such
-//! a page between the question and the read, the walk faults.
+//! A walk by frame pointers takes no lock. The kernel is asked whether a page is readable before
+//! frame pointers are read there, by a futex call that does not wait. What is read lies between the
+//! stack pointer and the top of the thread's stack, which stays mapped: glibc puts a thread's
+//! control block there, and notes the top of the first thread's. On another stack, of a coroutine
+//! or of a signal handler, it lies within `OTHER_BYTES_MAX` above the stack pointer. If another
+//! thread unmaps such a page between the question and the read, the walk faults.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -39,6 +39,8 @@ impl Frame {
 
 /// A stack pointer that is further below a top is not on the stack of that top.
 const STACK_BYTES_MAX: usize = 64 << 20;
+/// Pages of the stack of a thread that are looked at before libgcc walks it.
+const OWN_PAGES_MAX: usize = 128;
 /// A walk on a stack whose top is not known goes no further.
 const OTHER_BYTES_MAX: usize = 64 << 10;
 /// No program has code below this.
@@ -66,7 +68,18 @@ pub unsafe fn walk(frame: Frame, out: &mut [usize]) -> usize {
     let count = 1 + follow(stack, frame, top_of(stack), &mut out[1..]);
     // Relaxed: a number.
     let is_end = |end: &AtomicUsize| end.load(Ordering::Relaxed) == out[count - 1];
-    if count == out.len() || ENDS.iter().any(is_end) { count } else { unwound(stack, count, out) }
+    let is_done = count == out.len() || ENDS.iter().any(is_end);
+    if is_done || !is_own(stack) { count } else { unwound(stack, count, out) }
+}
+
+/// True if the stack pointer is on the stack that libc has made for the thread: libgcc reads
+/// whatever a frame says, also what the outermost frame of a coroutine does. The first thread's
+/// stack has nothing else near. Below that of another one is an inaccessible page.
+fn is_own(stack: usize) -> bool {
+    let Some(top) = known_top(stack) else { return false };
+    let pages = (stack & page_mask()..top).step_by(map::page_bytes());
+    top == tls::libc_stack_end() & !7
+        || (pages.len() <= OWN_PAGES_MAX && pages.into_iter().all(futex::is_readable))
 }
 
 /// Replaces `count` addresses, which may be too few, by those that libgcc finds.
@@ -134,12 +147,16 @@ fn is_known(address: usize, page: &mut usize) -> bool {
 
 /// The end of what may be read: the top of the thread's stack if the stack pointer is below it.
 fn top_of(stack: usize) -> usize {
+    known_top(stack).unwrap_or(stack + OTHER_BYTES_MAX)
+}
+
+fn known_top(stack: usize) -> Option<usize> {
     #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
     let tops = [tls::thread_pointer(), tls::libc_stack_end()];
     #[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
     let tops = [0; 0];
     let is_near = |top: &usize| *top > stack && *top - stack <= STACK_BYTES_MAX;
-    tops.into_iter().find(is_near).map_or(stack + OTHER_BYTES_MAX, |top| top & !7)
+    tops.into_iter().find(is_near).map(|top| top & !7)
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@
 //! for nothing but functions that a program has registered itself, as some compilers at run time
 //! do. So [`find`] takes no older one. Where libgcc allocates, it may hold a lock that a walk
 //! needs: no stack is walked whose innermost function is one of libgcc's. So a walk does not
-//! recurse, either.
+//! recurse, either. With functions that a program has registered, libgcc may wait for a thread that
+//! registers one, for ever in the child of a fork.
 
 use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -142,7 +143,7 @@ fn walk_from(caller_stack: usize, out: &mut [usize]) -> (usize, bool) {
 
 /// Stores the return addresses of a function and its callers, as [`super::stack::walk`] does, whose
 /// own return address `first` is at `stack`. Their number, 0 if they are not known, and whether the
-/// outermost one is among them. Async-signal-safe.
+/// outermost one is among them.
 pub(super) fn walk(stack: usize, first: usize, out: &mut [usize]) -> (usize, bool) {
     if state() != Unwinder::Found {
         return (0, false);

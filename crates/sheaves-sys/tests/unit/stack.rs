@@ -118,3 +118,18 @@ fn a_chain_of_the_room_given_is_cut() {
     }
     assert_eq!(stack.walk(low, low + 16).len(), 8);
 }
+
+#[test]
+fn only_the_stack_of_the_thread_itself_is_its_own() {
+    let check = || {
+        let here = 0_usize;
+        assert!(is_own((&raw const here).addr()));
+        // As a coroutine has one: memory of its own, below an inaccessible page or not near at all.
+        let other = map::anywhere(1 << 20).unwrap();
+        assert!(!is_own(other + (1 << 19)));
+        // SAFETY: mapped above, and not used any more.
+        assert!(unsafe { map::unmap(other, 1 << 20) });
+    };
+    check();
+    std::thread::spawn(check).join().unwrap();
+}
