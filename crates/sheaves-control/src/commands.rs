@@ -56,8 +56,8 @@ pub(crate) fn after(command: u32, argument: u64) {
     if command == RCU && argument & BEGIN_GRACE_PERIOD != 0 {
         let _cookie = Cookie::start_poll();
     }
-    // Any other thread may be in a call of the loader.
+    // Any other thread may be in a slow path, and libc allocates for a new thread.
     if (command == PROFILE_START || command == GUARD_ON) && is_reclaimer() {
-        profile::find_unwinder();
+        profile::find_unwinder_apart();
     }
 }

@@ -33,7 +33,8 @@ use core::ffi::CStr;
 use core::fmt::Write as _;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
 
-use sheaves_sys::{errno, options, process, report, sandbox, unwind};
+use sheaves_sys::unwind::{self, Unwinder};
+use sheaves_sys::{errno, options, process, report, sandbox, thread};
 
 use crate::report::{Flush, Output};
 
@@ -63,6 +64,35 @@ pub fn start_for_tool(rate: usize) -> bool {
 pub fn find_unwinder() {
     if !options::DEBUG.is_on() {
         unwind::find();
+    }
+}
+
+/// [`find_unwinder`] in a thread that ends then, for the library's own one. That must not wait for
+/// the loader: a thread in there may wait for it, by `barrier` in a destructor of a plugin.
+#[doc(hidden)]
+pub fn find_unwinder_apart() {
+    // Relaxed, both: a flag, which leads to nothing.
+    let is_needed = unwind::state() == Unwinder::NotFound && !options::DEBUG.is_on();
+    if is_needed && !IS_FINDING.swap(true, Ordering::Relaxed) && !thread::spawn(find_and_end) {
+        IS_FINDING.store(false, Ordering::Relaxed);
+    }
+}
+
+static IS_FINDING: AtomicBool = AtomicBool::new(false);
+
+fn find_and_end() {
+    find_unwinder();
+    // Relaxed: as above.
+    IS_FINDING.store(false, Ordering::Relaxed);
+}
+
+/// Waits for the end of that thread, before a sandbox: a second at most.
+pub(crate) fn await_unwinder() {
+    // Relaxed: as above.
+    let mut naps_left = 1000;
+    while naps_left != 0 && IS_FINDING.load(Ordering::Relaxed) {
+        naps_left -= 1;
+        thread::sleep_ns(1_000_000);
     }
 }
 

@@ -4,6 +4,8 @@ use sheaves_rcu::defer;
 use sheaves_slab::internal::sampling;
 use sheaves_sys::request;
 
+use crate::profile;
+
 /// To be called before the program puts itself into a sandbox (seccomp): see
 /// [`sheaves_rcu::defer::before_sandbox`], which ends the library's threads and says what is
 /// different from then on. Heap profiles end, too, and tools get no answer any more.
@@ -29,5 +31,6 @@ pub fn before_sandbox() {
         sampling::stop();
     }
     request::watch(None);
+    profile::await_unwinder();
     defer::before_sandbox();
 }
