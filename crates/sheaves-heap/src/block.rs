@@ -119,12 +119,16 @@ fn has_bounds(class: usize) -> bool {
 /// True if the block at an address was allocated with this size and alignment, or if it may have
 /// been resized in place to this size.
 pub(crate) fn is_of_size(address: usize, size: usize, align: usize, may_be_resized: bool) -> bool {
+    if size > isize::MAX as usize {
+        return false;
+    }
     let (usable, wanted) = (usable(address), classes::of_request(size, align));
     let is_same = match look_up(address) {
         Some(Block::Object { class }) if has_bounds(class) => return size == usable,
         Some(Block::Object { class }) => wanted == Some(class),
         Some(Block::Trap { bytes }) => return size == bytes,
-        _ => wanted.is_none() && size > usable.saturating_sub(map::page_bytes()),
+        // A block of no bytes has a page, too.
+        _ => wanted.is_none() && size.max(1) > usable.saturating_sub(map::page_bytes()),
     };
     // What `realloc` does not move has half of its room at least. But `calloc` may have found an
     // alignment by chance, with the class of another one.

@@ -183,11 +183,12 @@ pub fn usable_size_of(bytes: usize, align: usize) -> usize {
     if bytes > isize::MAX as usize {
         return 0;
     }
-    if !start() || is_debug() {
+    if !start() || is_exact() {
         return bytes;
     }
     match classes::of_request(bytes, align.max(QUANTUM_BYTES)) {
         Some(class) => classes::usable_bytes(class),
+        None if is_hardened() => large::hardened::rounded(bytes, align),
         None => bytes.next_multiple_of(sheaves_sys::map::page_bytes()),
     }
 }

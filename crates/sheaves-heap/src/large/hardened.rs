@@ -35,14 +35,21 @@ fn try_alloc(size: usize, align: usize) -> usize {
     let beside = beside(TABLE.lock().count);
     // SAFETY: reserved just now.
     let is_mapped = unsafe { map::commit(address - beside, bytes + 2 * beside) };
-    // Less than a page, so none where blocks are aligned to pages.
-    let before = (bytes - size) & !(align.max(QUANTUM_BYTES) - 1);
-    let block = Entry { address: address + before, bytes: bytes - before };
+    let usable = rounded(size, align);
+    let block = Entry { address: address + bytes - usable, bytes: usable };
     if !is_mapped || !TABLE.lock().insert(block) {
         unmap(block);
         return 0;
     }
     block.address
+}
+
+/// Bytes of a block for a request: those from its start, which is as far behind that of its pages
+/// as the alignment permits, to their end.
+pub(crate) fn rounded(size: usize, align: usize) -> usize {
+    let bytes = size.max(1).next_multiple_of(map::page_bytes());
+    // Less than a page, so none where blocks are aligned to pages.
+    bytes - ((bytes - size.max(1)) & !(align.max(QUANTUM_BYTES) - 1))
 }
 
 /// The pages of a block. It ends where they do.

@@ -9,7 +9,7 @@
 //! unmaps another one. In a hardened process none is kept: see `hardened`. From level 2 on blocks
 //! from 64 KiB on are here, too.
 
-mod hardened;
+pub(crate) mod hardened;
 mod idle;
 mod table;
 
@@ -237,6 +237,21 @@ fn unmap_or_keep(mut range: Entry) {
 /// pages moved by the kernel. If an idle range elsewhere is large enough, the result is 0: a copy
 /// costs less than the page faults of new pages.
 pub(crate) fn resize(address: usize, size: usize, request: &AllocRequest) -> Option<usize> {
+    let Resized { address, may_be_sample, old_bytes } = resize_in_table(address, size, request)?;
+    if may_be_sample {
+        sampling::large::note_growth(address, old_bytes, request);
+    }
+    Some(address)
+}
+
+/// What [`resize`] has done under the lock.
+struct Resized {
+    address: usize,
+    may_be_sample: bool,
+    old_bytes: usize,
+}
+
+fn resize_in_table(address: usize, size: usize, request: &AllocRequest) -> Option<Resized> {
     let page = map::page_bytes();
     let bytes = size.next_multiple_of(page);
     // Held over the system call: otherwise another thread could get the old address from the kernel
@@ -244,33 +259,35 @@ pub(crate) fn resize(address: usize, size: usize, request: &AllocRequest) -> Opt
     let mut table = TABLE.lock();
     let index = table.find(address)?;
     let old_bytes = table.entry(index).bytes;
+    let to = |new: usize| {
+        let may_be_sample = sampling::large::note_resize(address, new, old_bytes, request);
+        Some(Resized { address: new, may_be_sample, old_bytes })
+    };
+    let unchanged = Some(Resized { address: 0, may_be_sample: false, old_bytes });
     if is_hardened() {
-        return Some(resize_hardened(table, index, size, request));
+        return resize_hardened(table, index, size, to).or(unchanged);
     }
     if bytes <= old_bytes {
-        sampling::large::note_resize(address, address, old_bytes, request);
+        let resized = to(address);
         if old_bytes - bytes >= TAIL_BYTES_MIN {
             table.resize(index, bytes);
             let_idle(table, Entry { address: address + bytes, bytes: old_bytes - bytes });
         }
-        return Some(address);
+        return resized;
     }
     if table.idle.extend(address + old_bytes, bytes - old_bytes) {
         table.resize(index, bytes);
-        sampling::large::note_resize(address, address, old_bytes, request);
-        return Some(address);
+        return to(address);
     }
     if table.idle.has(bytes, page) {
-        return Some(0);
+        return unchanged;
     }
     // SAFETY: the entry proves that the mapping is ours and how large it is; the caller uses only
     // the returned address.
     let moved = unsafe { map::resize(address, old_bytes, bytes, true) };
-    if let Some(moved) = moved {
-        table.move_block(index, Entry { address: moved, bytes });
-        sampling::large::note_resize(address, moved, old_bytes, request);
-    }
-    moved.or(Some(0))
+    let Some(moved) = moved else { return unchanged };
+    table.move_block(index, Entry { address: moved, bytes });
+    to(moved)
 }
 
 /// [`resize`] in a hardened process. A block that shrinks to no less than half keeps its place.
@@ -278,24 +295,24 @@ fn resize_hardened(
     mut table: Held<'_, Table>,
     index: usize,
     size: usize,
-    request: &AllocRequest,
-) -> usize {
+    to: impl Fn(usize) -> Option<Resized>,
+) -> Option<Resized> {
     let old = *table.entry(index);
     if size < old.bytes / 2 {
-        return 0;
+        return None;
     }
     if size <= old.bytes {
-        sampling::large::note_resize(old.address, old.address, old.bytes, request);
+        let resized = to(old.address);
         drop(table);
         discard_tail(old.address + size, old.address + old.bytes);
-        return old.address;
+        return resized;
     }
-    let Some(new) = hardened::grow(old, size, table.count) else { return 0 };
+    let new = hardened::grow(old, size, table.count)?;
     table.move_block(index, new);
-    sampling::large::note_resize(old.address, new.address, old.bytes, request);
+    let resized = to(new.address);
     drop(table);
     hardened::retire_moved(old);
-    new.address
+    resized
 }
 
 /// Fewer bytes at the end of a block that was shortened are not worth a system call.

@@ -121,8 +121,8 @@ static void errno_is_kept(void) {
 
 static void figures(void) {
     struct mallinfo2 before = mallinfo2();
-    // In debug mode blocks from 64 KiB on have mappings of their own.
-    const size_t size = getenv("SHEAVES_DEBUG") ? 50000 : 500000;
+    // In hardened mode blocks from 64 KiB on may have mappings of their own.
+    const size_t size = getenv("SHEAVES_DEBUG") || getenv("SHEAVES_HARDEN") ? 50000 : 500000;
     void *mapped = malloc(64 << 20), *middle = malloc(size);
     CHECK(mapped && middle);
     struct mallinfo2 with = mallinfo2();
@@ -162,6 +162,14 @@ static void others(void) {
         CHECK(!posix_memalign(&block, 256, size));
         CHECK(nallocx(size, 8) >= size && nallocx(size, 8) <= malloc_usable_size(block));
         sdallocx(block, nallocx(size, 8), 8);
+    }
+    // Blocks of no bytes, also aligned ones that no size class serves.
+    void (*free_aligned_sized)(void *, size_t, size_t) = dlsym(RTLD_DEFAULT, "free_aligned_sized");
+    CHECK(free_aligned_sized);
+    for (size_t align = 16; align <= 4 << 20; align *= 2) {
+        void *block = aligned_alloc(align, 0);
+        CHECK(block);
+        free_aligned_sized(block, align, 0);
     }
     CHECK(nallocx(huge, 0) == 0 && malloc_size(NULL) == 0);
     libc_cfree(malloc(10));

@@ -32,6 +32,9 @@ fn c_functions_keep_their_contracts() {
     for variables in CONFIGURATIONS {
         run_silent(family(), &[], variables, MINUTE);
     }
+    for level in ["1", "2"] {
+        run_silent(family(), &[], &[("SHEAVES_HARDEN", level)], MINUTE);
+    }
 }
 
 #[test]

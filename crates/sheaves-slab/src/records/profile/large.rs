@@ -17,31 +17,36 @@ pub fn note_alloc(address: usize, request: &AllocRequest) {
     }
 }
 
-/// A block of `old` bytes was resized, and perhaps moved. A longer one can become a sample by the
-/// bytes that were added; a shorter one stays one if it still has the byte that made it one. Called
-/// before another thread can get the old address.
+/// A block of `old` bytes was resized, and perhaps moved. A shorter one stays a sample if it still
+/// has the byte that made it one. Called before another thread can get the old address. True if the
+/// bytes that were added can make it a sample: then [`note_growth`] follows, without a lock.
 #[inline]
-pub fn note_resize(address: usize, new_address: usize, old: usize, request: &AllocRequest) {
-    if rate() != 0 || open_records() != 0 {
-        note_resize_slow(address, new_address, old, request);
-    }
+#[must_use]
+pub fn note_resize(address: usize, new_address: usize, old: usize, request: &AllocRequest) -> bool {
+    (rate() != 0 || open_records() != 0) && note_resize_slow(address, new_address, old, request)
 }
 
 #[cold]
-fn note_resize_slow(address: usize, new_address: usize, old: usize, request: &AllocRequest) {
+fn note_resize_slow(
+    address: usize,
+    new_address: usize,
+    old: usize,
+    request: &AllocRequest,
+) -> bool {
     let mut profile = PROFILE.lock();
-    let Some(record) = profile.close(address) else {
-        drop(profile);
-        if rate() != 0 && request.bytes > old {
-            open(Kind::Large, new_address, old, request);
-        }
-        return;
-    };
+    let Some(record) = profile.close(address) else { return request.bytes > old };
     if record.point < request.bytes {
         let weight = chance::weight(request.bytes, profile.head.rate);
         let bytes = request.bytes;
         profile.put_back(Record { address: new_address, bytes, weight, ..record });
     }
+    false
+}
+
+/// A block has grown from `old` bytes. Walks the stack if it becomes a sample.
+#[cold]
+pub fn note_growth(address: usize, old: usize, request: &AllocRequest) {
+    open(Kind::Large, address, old, request);
 }
 
 /// Makes a block a sample if one of its bytes from `start` on is one.
