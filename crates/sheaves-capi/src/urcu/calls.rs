@@ -9,11 +9,11 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use sheaves_heap::entry::jump_with_frame;
 use sheaves_heap::guard;
-use sheaves_rcu::defer::{self, Call, Head};
+use sheaves_rcu::defer::{self, BarrierError, Call, Head};
 use sheaves_rcu::internal;
 use sheaves_sys::errno::{self, EEXIST, EINVAL, ENOMEM};
 use sheaves_sys::stack::Frame;
-use sheaves_sys::{report, tls, topology};
+use sheaves_sys::{report, thread, tls, topology};
 
 use super::qsbr;
 use crate::{boxed, unboxed};
@@ -79,9 +79,13 @@ unsafe extern "C" fn call_rcu_from(
 
 exports! {
     /// `rcu_barrier`. Inside a read section or a callback it reports the error and returns.
-    sheaves_urcu_barrier() = {
-        let _reported = qsbr::offline(defer::barrier);
-    };
+    sheaves_urcu_barrier() = qsbr::offline(|| {
+        // A slot that could not be reached may be once other threads have run. Returning before all
+        // calls were made would let the caller unload the code of one.
+        while let Err(BarrierError::Unreachable) = defer::barrier() {
+            thread::sleep_ns(1_000_000);
+        }
+    });
     /// `create_call_rcu_data`: null and `errno` when memory is out.
     sheaves_urcu_create_call_rcu_data(flags: c_ulong, cpu: c_int) -> *mut CallRcuData =
         boxed(CallRcuData { _flags: flags, _cpu: cpu }).unwrap_or(null_mut());
