@@ -20,12 +20,13 @@ static inline void cds_hlist_add_head_rcu(struct cds_hlist_node *newp, struct cd
     rcu_set_pointer(&head->next, newp);
 }
 
-/* Readers that are at the node still find their way to the next one. */
+/* Readers that are at the node still find their way to the next one. Others reach that one by this
+ * store: if it was added a moment ago, what is in it must be visible first. */
 static inline void cds_hlist_del_rcu(struct cds_hlist_node *elem)
 {
     if (elem->next)
         elem->next->prev = elem->prev;
-    __atomic_store_n(sheaves_urcu_hlist_link(elem->prev), elem->next, __ATOMIC_RELAXED);
+    __atomic_store_n(sheaves_urcu_hlist_link(elem->prev), elem->next, __ATOMIC_RELEASE);
 }
 
 #ifdef __cplusplus

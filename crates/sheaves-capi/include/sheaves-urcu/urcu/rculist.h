@@ -36,11 +36,12 @@ static inline void cds_list_replace_rcu(struct cds_list_head *old, struct cds_li
     sheaves_urcu_link(_new, old->prev, old->next);
 }
 
-/* Readers that are at the node still find their way to the next one. */
+/* Readers that are at the node still find their way to the next one. Others reach that one by this
+ * store: if it was added a moment ago, what is in it must be visible first. */
 static inline void cds_list_del_rcu(struct cds_list_head *elem)
 {
     elem->next->prev = elem->prev;
-    __atomic_store_n(&elem->prev->next, elem->next, __ATOMIC_RELAXED);
+    __atomic_store_n(&elem->prev->next, elem->next, __ATOMIC_RELEASE);
 }
 
 #ifdef __cplusplus
