@@ -384,6 +384,21 @@ struct counted {
     void operator()(long *is) const { delete is; }
 };
 
+// Only the deleter knows what it is: this file never does.
+struct hidden;
+struct close_hidden {
+    void operator()(hidden *is) const { ++*reinterpret_cast<std::atomic<int> *>(is); }
+};
+
+void domain_func_6_type_may_be_incomplete()
+{
+    std::atomic<int> closed{0};
+
+    rcu_retire(reinterpret_cast<hidden *>(&closed), close_hidden());
+    rcu_barrier();
+    CHECK(closed == 1);
+}
+
 void domain_func_8_retire_initialises_a_deleter()
 {
     int calls = 0;
@@ -479,6 +494,7 @@ int main()
     domain_func_1_domain_is_one();
     domain_func_2_and_3_synchronize_waits_for_regions();
     domain_func_4_and_5_barrier_waits_for_evaluations();
+    domain_func_6_type_may_be_incomplete();
     domain_func_8_retire_initialises_a_deleter();
 #if defined(__cpp_exceptions)
     domain_func_9_retire_throws();
