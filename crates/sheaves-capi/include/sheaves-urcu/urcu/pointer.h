@@ -22,20 +22,18 @@
     } while (0)
 #define rcu_assign_pointer(p, v) rcu_set_pointer(&(p), v)
 
-/* Publishes v as *p and returns the old pointer. */
+/* Publishes v as *p and returns the old pointer. A full fence, as the next one. */
 #define rcu_xchg_pointer(p, v)                                    \
     __extension__({                                               \
         __typeof__(*(p)) sheaves_value = (v);                     \
-        __atomic_exchange_n((p), sheaves_value, __ATOMIC_SEQ_CST); \
+        uatomic_xchg((p), sheaves_value);                         \
     })
 
 /* Publishes new_ as *p if *p is old; returns the previous pointer. */
 #define rcu_cmpxchg_pointer(p, old, new_)                         \
     __extension__({                                               \
         __typeof__(*(p)) sheaves_old = (old), sheaves_new = (new_); \
-        (void)__atomic_compare_exchange_n((p), &sheaves_old, sheaves_new, 0, \
-                                          __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
-        sheaves_old;                                              \
+        uatomic_cmpxchg((p), sheaves_old, sheaves_new);           \
     })
 
 #define _rcu_dereference rcu_dereference

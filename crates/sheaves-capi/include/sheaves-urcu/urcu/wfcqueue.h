@@ -93,11 +93,11 @@ static inline bool cds_wfcq_empty(cds_wfcq_head_ptr_t head, struct cds_wfcq_tail
         && __atomic_load_n(&tail->p, __ATOMIC_RELAXED) == &head._h->node;
 }
 
-/* Adds a chain of nodes. True if the queue was not empty. */
+/* Adds a chain of nodes. True if the queue was not empty. A full fence, as in liburcu. */
 static inline bool sheaves_urcu_wfcq_append(struct cds_wfcq_node *end, struct cds_wfcq_tail *tail,
                                             struct cds_wfcq_node *first, struct cds_wfcq_node *last)
 {
-    struct cds_wfcq_node *before = __atomic_exchange_n(&tail->p, last, __ATOMIC_SEQ_CST);
+    struct cds_wfcq_node *before = uatomic_xchg(&tail->p, last);
 
     __atomic_store_n(&before->next, first, __ATOMIC_RELEASE);
     return before != end;

@@ -73,14 +73,13 @@ static inline bool cds_wfs_empty(cds_wfs_stack_ptr_t s)
     return __atomic_load_n(&s._s->head, __ATOMIC_RELAXED) == SHEAVES_URCU_WFS_END;
 }
 
-/* 1 if the stack was not empty, else 0. */
+/* 1 if the stack was not empty, else 0. A full fence, as in liburcu. */
 static inline int cds_wfs_push(cds_wfs_stack_ptr_t s, struct cds_wfs_node *node)
 {
     struct cds_wfs_head *below;
 
     node->next = NULL;
-    below = __atomic_exchange_n(&s._s->head, (struct cds_wfs_head *)(void *)node,
-                                __ATOMIC_SEQ_CST);
+    below = uatomic_xchg(&s._s->head, (void *)node);
     __atomic_store_n(&node->next, (struct cds_wfs_node *)(void *)below, __ATOMIC_RELEASE);
     return below != SHEAVES_URCU_WFS_END;
 }
