@@ -82,9 +82,10 @@ template <class T> class cache {
     {
         if (!cache_)
             return;
-        // Objects that wait for their destructor are in use.
+        // Objects that wait for their destructor are in use, and will come back to the cache.
         if constexpr (!std::is_trivially_destructible_v<T>)
-            (void)sheaves_rcu_barrier();
+            if (sheaves_rcu_barrier() != 0)
+                return;
         (void)sheaves_cache_destroy(cache_);
     }
 
@@ -124,7 +125,8 @@ public:
         }
         return *this;
     }
-    // Objects that are still in use keep their memory, which is then never freed.
+    // Objects that are still in use keep their memory, which is then never freed. In a region or a
+    // deleter it cannot wait for objects that were retired: the cache is then never freed either.
     ~cache() { close(); }
 
     template <class... Args> [[nodiscard]] T *create(Args &&...args)

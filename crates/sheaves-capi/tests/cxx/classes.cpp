@@ -110,6 +110,14 @@ void caches()
     }
     // The destructor has waited for both.
     CHECK(counted::alive == 0);
+    {
+        // It cannot wait here: the cache stays, for the deleter.
+        const std::lock_guard<sheaves::rcu_domain> region(sheaves::rcu_default_domain());
+        sheaves::cache<counted> inside;
+        inside.retire(inside.create(9));
+    }
+    sheaves::rcu_barrier();
+    CHECK(counted::alive == 0);
     sheaves::cache<aligned> wide;
     aligned *const object = wide.create();
     CHECK(reinterpret_cast<std::uintptr_t>(object) % 256 == 0);
