@@ -58,6 +58,9 @@ void kill_node::operator()(node *n) const noexcept
         ++*killed;
 }
 
+// A function of the program's own, which argument-dependent lookup finds for its types.
+template <class T> int base_of(T *);
+
 struct plain : rcu_obj_base<plain> {
     static inline std::atomic<int> destroyed{0};
     ~plain() { destroyed++; }
