@@ -54,6 +54,8 @@ struct large {
 cache<large> larges;
 #elif MISTAKE == 12 // a new deleter retires each object
 rcu_ptr<int, void (*)(int *)> stateful;
+#elif MISTAKE == 13 // domain.general: nor is it an aggregate
+rcu_domain another{};
 #else
 struct object : rcu_obj_base<object> {};
 void use(object *is);
