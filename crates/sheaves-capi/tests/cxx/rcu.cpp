@@ -1,10 +1,12 @@
 // [saferecl.rcu] of C++26: each function is named by the paragraph that it tests.
+#include <sheaves/rcu>
 #if defined(AS_STANDARD)
+// The names come to std also where a header has included it before.
 #define SHEAVES_RCU_IN_STD
+#include <sheaves/rcu>
 #include <sheaves/rcu>
 namespace rcu = std;
 #else
-#include <sheaves/rcu>
 namespace rcu = sheaves;
 #endif
 
