@@ -102,8 +102,6 @@ static inline struct cds_wfs_node *sheaves_urcu_wfs_pop(cds_wfs_stack_ptr_t s, i
                 *state = CDS_WFS_STATE_LAST;
             return &top->node;
         }
-        if (!waits)
-            return CDS_WFS_WOULDBLOCK;
     }
     return NULL;
 }
