@@ -179,8 +179,10 @@ static inline enum cds_wfcq_ret sheaves_urcu_wfcq_splice(cds_wfcq_head_ptr_t des
     struct cds_wfcq_node *first, *last;
     unsigned attempts = 0;
 
-    while (!(first = __atomic_exchange_n(&end->next, (struct cds_wfcq_node *)NULL,
-                                         __ATOMIC_SEQ_CST))) {
+    /* Another splice may take the first node in between: these do not exclude each other. */
+    while (!__atomic_load_n(&end->next, __ATOMIC_RELAXED)
+           || !(first = __atomic_exchange_n(&end->next, (struct cds_wfcq_node *)NULL,
+                                            __ATOMIC_SEQ_CST))) {
         if (__atomic_load_n(&src_q_tail->p, __ATOMIC_RELAXED) == end)
             return CDS_WFCQ_RET_SRC_EMPTY;
         if (!waits)
