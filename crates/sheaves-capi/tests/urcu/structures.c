@@ -202,12 +202,18 @@ static void threads(void)
 static void alone(void)
 {
     struct item *three = items[0];
+    cds_lfs_stack_ptr_t either;
     struct cds_lfs_node *lfs_node, *lfs_next;
     struct cds_wfs_node *wfs_node, *wfs_next;
     struct cds_wfcq_node *node, *next;
     int state, count = 0;
 
     assert(cds_lfs_empty(&lfs) && cds_wfs_empty(&wfs) && cds_wfcq_empty(&head, &tail));
+    either.s = &lfs;
+    assert(cds_lfs_empty(either));
+#ifdef __cplusplus
+    assert(cds_lfs_empty(cds_lfs_stack_cast(&lfs)) && cds_wfs_empty(cds_wfs_stack_cast(&wfs)));
+#endif
     for (int i = 0; i < 3; i++)
         assert(cds_lfs_push(&lfs, &three[i].node.lfs) == (i > 0));
     cds_lfs_for_each_safe(cds_lfs_pop_all_blocking(&lfs), lfs_node, lfs_next)

@@ -31,6 +31,16 @@ extern "C++" {
 #endif
 SHEAVES_URCU_EITHER(cds_lfs_stack_ptr_t, struct cds_lfs_stack, s, struct __cds_lfs_stack, _s);
 #ifdef __cplusplus
+/* Conversions by name, as in liburcu 0.14. They are implicit, too. */
+static inline cds_lfs_stack_ptr_t cds_lfs_stack_cast(struct cds_lfs_stack *s)
+{
+    return s;
+}
+
+static inline cds_lfs_stack_ptr_t cds_lfs_stack_cast(struct __cds_lfs_stack *s)
+{
+    return s;
+}
 }
 extern "C" {
 #endif

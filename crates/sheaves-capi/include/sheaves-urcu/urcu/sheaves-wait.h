@@ -21,6 +21,7 @@
             Plain *plain;                                     \
             Whole *whole;                                     \
         };                                                    \
+        name() = default;                                     \
         name(Plain *is) : plain(is) {}                        \
         name(Whole *is) : whole(is) {}                        \
     }
