@@ -141,11 +141,11 @@ static inline struct cds_lfs_head *cds_lfs_pop_all_blocking(struct cds_lfs_stack
 #endif
 
 /* Over the nodes that pop_all returned. */
-#define cds_lfs_for_each(__head, __node) \
-    for ((__node) = (struct cds_lfs_node *)(void *)(__head); (__node); (__node) = (__node)->next)
+#define cds_lfs_for_each(head, node) \
+    for ((node) = (struct cds_lfs_node *)(void *)(head); (node); (node) = (node)->next)
 /* The node may be freed. */
-#define cds_lfs_for_each_safe(__head, __node, __n)              \
-    for ((__node) = (struct cds_lfs_node *)(void *)(__head);    \
-         (__node) && ((__n) = (__node)->next, 1); (__node) = (__n))
+#define cds_lfs_for_each_safe(head, node, n)                \
+    for ((node) = (struct cds_lfs_node *)(void *)(head);    \
+         (node) && ((n) = (node)->next, 1); (node) = (n))
 
 #endif /* SHEAVES_URCU_LFSTACK_H */
