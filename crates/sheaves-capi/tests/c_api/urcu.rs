@@ -134,6 +134,22 @@ fn structures_lose_and_double_no_node() {
     }
 }
 
+/// The check of conditions at compile time refuses what is true or known at run time only.
+#[test]
+fn build_bugs_do_not_compile() {
+    let languages = [("gcc", "c"), ("clang", "c"), ("g++", "c++"), ("clang++", "c++")];
+    for (compiler, language) in languages.into_iter().filter(|(compiler, _)| has(compiler)) {
+        for (bug, compiles) in [("number", false), ("1", false), ("0", true)] {
+            let mut command = Command::new(compiler);
+            command.args(["-fsyntax-only", "-x", language, &include(), &format!("-DBUG={bug}")]);
+            command.arg(format!("-I{}", here("include").display())).arg(here(STRUCTURES));
+            let output = command.output().unwrap();
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.success(), compiles, "{compiler}, {bug}: {errors}");
+        }
+    }
+}
+
 #[test]
 fn headers_alone_compile_in_every_standard() {
     let headers = ["urcu.h", "urcu-bp.h", "urcu-qsbr.h", "urcu/urcu-memb.h", "urcu/urcu-mb.h"];

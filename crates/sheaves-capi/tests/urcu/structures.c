@@ -10,6 +10,11 @@
 #include <urcu/cds.h>
 #include <urcu/ref.h>
 
+/* A test defines it as what must not compile. */
+#ifndef BUG
+#define BUG sizeof(long) != 8
+#endif
+
 enum { THREADS = 2, NODES = 20000 };
 
 struct item {
@@ -440,6 +445,7 @@ static void atomics(void)
     cmm_smp_mb();
     assert(CMM_LOAD_SHARED(number) == 3 && caa_max(2, 3) == 3 && caa_likely(number));
     CAA_BUILD_BUG_ON(sizeof(number) != 4);
+    assert(CAA_BUILD_BUG_ON_ZERO(BUG) == 0);
     assert(caa_cast_long_keep_sign((int)-1) == -1L);
     assert(caa_cast_long_keep_sign((unsigned)-1) == 0xffffffffL);
 }

@@ -26,8 +26,18 @@
         sheaves_member ? caa_container_of(sheaves_member, type, member) : (type *)NULL; \
     })
 
-/* Does not compile if the condition is true. */
-#define CAA_BUILD_BUG_ON_ZERO(cond) (sizeof(char[1 - 2 * !!(cond)]) - 1)
+/* 0. Does not compile if the condition is true, or no constant. */
+#ifdef __cplusplus
+extern "C++" {
+template <bool is_bug> struct sheaves_urcu_bug_on {
+    static_assert(!is_bug, "CAA_BUILD_BUG_ON: the condition is true");
+};
+}
+#define CAA_BUILD_BUG_ON_ZERO(cond) (sizeof(sheaves_urcu_bug_on<!!(cond)>) - 1)
+#else
+#define CAA_BUILD_BUG_ON_ZERO(cond) \
+    (sizeof(struct { int sheaves_bug : (cond) ? -1 : 1; }) - sizeof(int))
+#endif
 #define CAA_BUILD_BUG_ON(cond) ((void)CAA_BUILD_BUG_ON_ZERO(cond))
 
 #ifdef __cplusplus
