@@ -2,7 +2,8 @@
  *
  * Between the two the node's next is null. Functions that need it wait if they end in _blocking, or
  * return CDS_WFS_WOULDBLOCK. A pop compares and exchanges the top: what
- * <urcu/lfstack.h> says of pops holds here, too. */
+ * <urcu/lfstack.h> says of pops holds here, too. Pops in read sections wait for the next of a node
+ * that another one may have taken: it must not be modified either before a grace period. */
 
 #ifndef SHEAVES_URCU_WFSTACK_H
 #define SHEAVES_URCU_WFSTACK_H
