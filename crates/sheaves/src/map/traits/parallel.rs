@@ -12,6 +12,12 @@ use crate::map::{Iter, RcuHashMap};
 impl<K: Hash + Eq + Sync, V: Sync, S: BuildHasher> RcuHashMap<K, V, S> {
     /// [`RcuHashMap::iter`] by rayon's threads. The guard of the caller is that of all of them.
     ///
+    /// So the caller's read section lasts while closures run in other threads. One that waits for a
+    /// grace period there, by [`synchronize`] or [`barrier`], waits for ever.
+    ///
+    /// [`synchronize`]: crate::rcu::synchronize
+    /// [`barrier`]: crate::rcu::defer::barrier
+    ///
     /// ```
     /// use rayon::iter::ParallelIterator;
     /// use sheaves::{map::RcuHashMap, rcu::read};
