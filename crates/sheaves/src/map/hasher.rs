@@ -12,8 +12,8 @@ type Inner = foldhash::fast::FoldHasher<'static>;
 #[expect(deprecated, reason = "its successor is in `std`")]
 type Inner = core::hash::SipHasher;
 
-/// The hasher of maps that name none. It differs between processes, so that keys from outside
-/// cannot be chosen to meet in one chain.
+/// The hasher of maps that name none. It differs between runs of a program, so that keys from
+/// outside cannot be chosen to meet in one chain. The children of a fork have that of their parent.
 ///
 /// It is SipHash 2-4. With the feature `foldhash` it is foldhash, which is several times as fast,
 /// and which a determined attacker may outwit. `std::hash::RandomState` can be named in its place,
@@ -43,7 +43,7 @@ impl BuildHasher for DefaultHashBuilder {
 
     #[inline]
     fn build_hasher(&self) -> DefaultHasher {
-        DefaultHasher(begin(seed()))
+        DefaultHasher(begin())
     }
 }
 
@@ -53,30 +53,39 @@ pub struct DefaultHasher(Inner);
 
 #[cfg(feature = "foldhash")]
 #[inline]
-fn begin(seed: u64) -> Inner {
-    Inner::with_seed(seed, foldhash::SharedSeed::global_random())
+fn begin() -> Inner {
+    Inner::with_seed(secret::<0>(), foldhash::SharedSeed::global_random())
 }
 
 #[cfg(not(feature = "foldhash"))]
 #[inline]
-fn begin(seed: u64) -> Inner {
+fn begin() -> Inner {
     #[expect(deprecated, reason = "see `Inner`")]
-    Inner::new_with_keys(seed, process::scramble(seed))
+    Inner::new_with_keys(secret::<0>(), secret::<1>())
 }
 
-/// A number of this process, which is not 0.
+/// A random number of this process.
 #[inline]
-fn seed() -> u64 {
-    static SEED: AtomicU64 = AtomicU64::new(0);
+fn secret<const NUMBER: usize>() -> u64 {
+    static SECRETS: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
     // Relaxed, both: each thread stores the same number.
-    match SEED.load(Ordering::Relaxed) {
+    match SECRETS[NUMBER].load(Ordering::Relaxed) {
         0 => {
-            let seed = process::scramble(process::random_seed()) | 1;
-            SEED.store(seed, Ordering::Relaxed);
-            seed
+            let secret = derive(NUMBER as u64);
+            SECRETS[NUMBER].store(secret, Ordering::Relaxed);
+            secret
         }
-        seed => seed,
+        secret => secret,
     }
+}
+
+/// Numbers that tell neither of each other nor of [`process::random_seed`], which has other uses.
+#[cold]
+fn derive(number: u64) -> u64 {
+    #[expect(deprecated, reason = "see `Inner`")]
+    let mut hasher = core::hash::SipHasher::new_with_keys(process::random_seed(), 0);
+    hasher.write_u64(number);
+    hasher.finish()
 }
 
 impl fmt::Debug for DefaultHasher {
