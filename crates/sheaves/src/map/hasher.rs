@@ -51,6 +51,11 @@ impl BuildHasher for DefaultHashBuilder {
 #[derive(Clone)]
 pub struct DefaultHasher(Inner);
 
+// A first use waits for one that is under way. So none may be in a handler, whose thread may have
+// been in one, or in a child, where the thread is missing that was.
+#[cfg(feature = "foldhash")]
+sheaves_sys::run_when_loaded!(foldhash::SharedSeed::global_random());
+
 #[cfg(feature = "foldhash")]
 #[inline]
 fn begin() -> Inner {
