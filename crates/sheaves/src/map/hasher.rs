@@ -16,8 +16,9 @@ type Inner = core::hash::SipHasher;
 /// outside cannot be chosen to meet in one chain. The children of a fork have that of their parent.
 ///
 /// It is SipHash 2-4. With the feature `foldhash` it is foldhash, which is several times as fast,
-/// and which a determined attacker may outwit. `std::hash::RandomState` can be named in its place,
-/// and so can the hasher of any crate.
+/// and which a determined attacker may outwit. One crate that asks for the feature changes it for
+/// all maps of the program: one with keys of attackers names its hasher. `std::hash::RandomState`
+/// can be named in its place, and so can the hasher of any crate.
 ///
 /// ```
 /// use sheaves::map::{DefaultHashBuilder, RcuHashMap};
