@@ -1,8 +1,8 @@
 #![doc = include_str!("../README.md")]
 #![no_std]
 
-// For `handle_alloc_error` of a map without memory, and the list of `map::IntoIter`; nothing else
-// here allocates through it.
+// For `handle_alloc_error` of a map without memory, and the lists of `map::IntoIter` and of what is
+// written with serde; nothing else here allocates through it.
 extern crate alloc;
 
 mod global;

@@ -1,10 +1,14 @@
 //! What comes with features: `foldhash`, `rayon`, `serde`.
 
+use core::cell::Cell;
+use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rayon::iter::{IntoParallelIterator, ParallelExtend, ParallelIterator};
+use serde::Serializer;
+use serde::ser::{Impossible, Serialize};
 use sheaves::map::{RcuHashMap, RcuHashSet};
 use sheaves::rcu::{RcuBox, RcuCell, RcuOption, read};
 
@@ -31,6 +35,88 @@ fn what_is_written_is_read() {
     let ((seven, a, none), eight) = serde_json::from_str::<Read>(&text).unwrap();
     assert_eq!((seven.into_inner(), *eight), (7, 8));
     assert_eq!((a.load(&read()).map(String::as_str), none.load(&read())), (Some("a"), None));
+}
+
+/// A format that needs the length first. It writes nothing else.
+struct Lengths<'a>(&'a Cell<Option<usize>>);
+
+macro_rules! refuse {
+    ($($name:ident$(<$type:ident>)?($($argument:ty),*) -> $result:ty;)*) => {
+        $(
+            fn $name$(<$type: ?Sized + Serialize>)?(
+                self,
+                $(_: $argument),*
+            ) -> Result<$result, fmt::Error> {
+                Err(fmt::Error)
+            }
+        )*
+    };
+}
+
+type Never = Impossible<(), fmt::Error>;
+
+impl Serializer for Lengths<'_> {
+    type Ok = ();
+    type Error = fmt::Error;
+    type SerializeSeq = Never;
+    type SerializeTuple = Never;
+    type SerializeTupleStruct = Never;
+    type SerializeTupleVariant = Never;
+    type SerializeMap = Never;
+    type SerializeStruct = Never;
+    type SerializeStructVariant = Never;
+
+    fn serialize_seq(self, length: Option<usize>) -> Result<Never, fmt::Error> {
+        self.0.set(length);
+        Err(fmt::Error)
+    }
+
+    fn serialize_map(self, length: Option<usize>) -> Result<Never, fmt::Error> {
+        self.serialize_seq(length)
+    }
+
+    refuse! {
+        serialize_bool(bool) -> ();
+        serialize_i8(i8) -> ();
+        serialize_i16(i16) -> ();
+        serialize_i32(i32) -> ();
+        serialize_i64(i64) -> ();
+        serialize_u8(u8) -> ();
+        serialize_u16(u16) -> ();
+        serialize_u32(u32) -> ();
+        serialize_u64(u64) -> ();
+        serialize_f32(f32) -> ();
+        serialize_f64(f64) -> ();
+        serialize_char(char) -> ();
+        serialize_str(&str) -> ();
+        serialize_bytes(&[u8]) -> ();
+        serialize_none() -> ();
+        serialize_some<T>(&T) -> ();
+        serialize_unit() -> ();
+        serialize_unit_struct(&'static str) -> ();
+        serialize_unit_variant(&'static str, u32, &'static str) -> ();
+        serialize_newtype_struct<T>(&'static str, &T) -> ();
+        serialize_newtype_variant<T>(&'static str, u32, &'static str, &T) -> ();
+        serialize_tuple(usize) -> Never;
+        serialize_tuple_struct(&'static str, usize) -> Never;
+        serialize_tuple_variant(&'static str, u32, &'static str, usize) -> Never;
+        serialize_struct(&'static str, usize) -> Never;
+        serialize_struct_variant(&'static str, u32, &'static str, usize) -> Never;
+    }
+}
+
+#[test]
+fn lengths_are_written_first() {
+    let length = |collection: &dyn Fn(Lengths<'_>) -> Result<(), fmt::Error>| {
+        let length = Cell::new(None);
+        collection(Lengths(&length)).unwrap_err();
+        length.get()
+    };
+    let map: RcuHashMap<u64, u64> = (0..9).map(|key| (key, key)).collect();
+    let set: RcuHashSet<u64> = (0..7).collect();
+    assert_eq!(length(&|lengths| map.serialize(lengths)), Some(9));
+    assert_eq!(length(&|lengths| map.pin().serialize(lengths)), Some(9));
+    assert_eq!(length(&|lengths| set.serialize(lengths)), Some(7));
 }
 
 /// Also while other threads change the map and its table grows.

@@ -1,5 +1,6 @@
 //! Maps, sets and boxes in the formats of serde, with the feature `serde`.
 
+use alloc::vec::Vec;
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use core::marker::PhantomData;
@@ -11,7 +12,8 @@ use sheaves_rcu::read;
 use crate::map::{Pinned, RcuHashMap, RcuHashSet};
 use crate::rcu::RcuBox;
 
-/// A map of what an iteration returns.
+/// A map of what an iteration returns, with its length, which some formats need first. The read
+/// section lasts until all is written.
 impl<K, V, S> Serialize for RcuHashMap<K, V, S>
 where
     K: Serialize + Hash + Eq,
@@ -30,14 +32,14 @@ where
     S: BuildHasher,
 {
     fn serialize<R: Serializer>(&self, serializer: R) -> Result<R::Ok, R::Error> {
-        serializer.collect_map(self)
+        serializer.collect_map(self.iter().collect::<Vec<_>>())
     }
 }
 
-/// A sequence of what an iteration returns.
+/// A sequence of what an iteration returns, otherwise as a map.
 impl<T: Serialize + Hash + Eq, S: BuildHasher> Serialize for RcuHashSet<T, S> {
     fn serialize<R: Serializer>(&self, serializer: R) -> Result<R::Ok, R::Error> {
-        serializer.collect_seq(self.iter(&read()))
+        serializer.collect_seq(self.iter(&read()).collect::<Vec<_>>())
     }
 }
 
