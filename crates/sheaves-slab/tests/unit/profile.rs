@@ -21,6 +21,13 @@ const fn request(bytes: usize) -> AllocRequest {
     AllocRequest { bytes, align: 0, frame: Frame::NONE }
 }
 
+/// As `realloc` does.
+fn resize(address: usize, new_address: usize, old: usize, new: usize) {
+    if large::note_resize(address, new_address, old, &request(new)) {
+        large::note_growth(new_address, old, &request(new));
+    }
+}
+
 #[test]
 fn large_blocks_keep_their_weight_when_they_are_resized() {
     let _one = TESTING.lock();
@@ -41,11 +48,11 @@ fn large_blocks_keep_their_weight_when_they_are_resized() {
     }
     check(1 << 20, "new");
     for index in 0..BLOCKS {
-        large::note_resize(address(index), address(index) + 4096, 1 << 20, &request(3 << 20));
+        resize(address(index), address(index) + 4096, 1 << 20, 3 << 20);
     }
     check(3 << 20, "longer");
     for index in 0..BLOCKS {
-        large::note_resize(address(index) + 4096, address(index), 3 << 20, &request(1 << 19));
+        resize(address(index) + 4096, address(index), 3 << 20, 1 << 19);
     }
     check(1 << 19, "shorter");
     for index in 0..BLOCKS {
@@ -92,7 +99,7 @@ fn a_new_session_knows_nothing_of_the_one_before() {
     assert_eq!((open_records(), live(Kind::Large)), (0, (0, 0, 0)));
     assert!(sites(before, 0).next().is_none());
     close(1 << 30);
-    large::note_resize(1 << 30, 1 << 31, 1 << 30, &request(1 << 29));
+    resize(1 << 30, 1 << 31, 1 << 30, 1 << 29);
     assert_eq!(open_records(), 0);
     end();
     large::note_alloc(1 << 30, &request(1 << 30));
