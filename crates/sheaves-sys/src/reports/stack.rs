@@ -18,7 +18,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::futex;
 use crate::map;
-use crate::reports::unwind;
+use crate::reports::unwind::{self, Unwinder};
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 use crate::tls;
 
@@ -39,8 +39,8 @@ impl Frame {
 
 /// A stack pointer that is further below a top is not on the stack of that top.
 const STACK_BYTES_MAX: usize = 64 << 20;
-/// Pages of the stack of a thread that are looked at before libgcc walks it.
-const OWN_PAGES_MAX: usize = 128;
+/// Bytes of the stack of a thread that are looked at before libgcc walks it.
+const OWN_BYTES_MAX: usize = 512 << 10;
 /// A walk on a stack whose top is not known goes no further.
 const OTHER_BYTES_MAX: usize = 64 << 10;
 /// No program has code below this.
@@ -69,7 +69,8 @@ pub unsafe fn walk(frame: Frame, out: &mut [usize]) -> usize {
     // Relaxed: a number.
     let is_end = |end: &AtomicUsize| end.load(Ordering::Relaxed) == out[count - 1];
     let is_done = count == out.len() || ENDS.iter().any(is_end);
-    if is_done || !is_own(stack) { count } else { unwound(stack, count, out) }
+    let may_go_on = !is_done && unwind::state() == Unwinder::Found && is_own(stack);
+    if may_go_on { unwound(stack, count, out) } else { count }
 }
 
 /// True if the stack pointer is on the stack that libc has made for the thread: libgcc reads
@@ -77,9 +78,9 @@ pub unsafe fn walk(frame: Frame, out: &mut [usize]) -> usize {
 /// stack has nothing else near. Below that of another one is an inaccessible page.
 fn is_own(stack: usize) -> bool {
     let Some(top) = known_top(stack) else { return false };
-    let pages = (stack & page_mask()..top).step_by(map::page_bytes());
+    let start = stack & page_mask();
     top == tls::libc_stack_end() & !7
-        || (pages.len() <= OWN_PAGES_MAX && pages.into_iter().all(futex::is_readable))
+        || (top - start <= OWN_BYTES_MAX && map::populate_read(start, top - start))
 }
 
 /// Replaces `count` addresses, which may be too few, by those that libgcc finds.
