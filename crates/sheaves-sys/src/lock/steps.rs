@@ -16,7 +16,8 @@ pub const STEPS_MAX: usize = 256;
 
 /// The counts of threads: the thread pointer, and behind it the steps in [`COUNT_BITS`]. Written by
 /// the thread. Threads with the same place count less than they do: where one finds the pointer of
-/// another, it begins anew.
+/// another, it begins anew. It never puts back what another has counted, which may be in its next
+/// hold by then.
 #[cfg(debug_assertions)]
 static COUNTS: [AtomicUsize; 256] = [const { AtomicUsize::new(0) }; 256];
 #[cfg(debug_assertions)]
@@ -32,7 +33,7 @@ pub(super) fn begin() -> Outer {
     Outer(
         #[cfg(debug_assertions)]
         // Relaxed: a thread goes on from what it has written itself, or begins anew.
-        here().swap(0, Ordering::Relaxed),
+        Some(here().swap(0, Ordering::Relaxed)).filter(|count| is_own(*count)).unwrap_or(0),
     )
 }
 
@@ -70,12 +71,18 @@ fn count_step(place: &core::panic::Location<'_>) {
     }
     // Relaxed: as in `begin`.
     let (own, count) = (tls::thread_pointer() << COUNT_BITS, here().load(Ordering::Relaxed));
-    let steps = if count >> COUNT_BITS << COUNT_BITS == own { count - own + 1 } else { 1 };
+    let steps = if is_own(count) { count - own + 1 } else { 1 };
     if steps > STEPS_MAX {
         crate::report::die(format_args!("{place}: more than {STEPS_MAX} steps under a lock"));
     }
     // Relaxed: as in `begin`.
     here().store(own | steps, Ordering::Relaxed);
+}
+
+/// True if the calling thread has counted that.
+#[cfg(debug_assertions)]
+fn is_own(count: usize) -> bool {
+    count >> COUNT_BITS << COUNT_BITS == tls::thread_pointer() << COUNT_BITS
 }
 
 #[cfg(debug_assertions)]

@@ -63,3 +63,14 @@ fn each_hold_has_its_own_steps() {
     });
     assert_eq!(status, if are_counted { libc::SIGABRT } else { 0 });
 }
+
+#[cfg(debug_assertions)]
+#[test]
+fn what_another_thread_has_counted_is_not_put_back() {
+    let lock = Lock::new(());
+    let of_other = (tls::thread_pointer() + 64) << COUNT_BITS | 200;
+    // Relaxed, both: this thread alone.
+    here().store(of_other, Ordering::Relaxed);
+    drop(lock.lock());
+    assert_ne!(here().load(Ordering::Relaxed), of_other);
+}
