@@ -221,7 +221,7 @@ fn flush_piece() {
 }
 
 /// A piece discards about this many bytes at most, and visits this many granules at most.
-const PIECE_BYTES: u64 = 1 << 20;
+const PIECE_BYTES: u64 = 8 << 20;
 const PIECE_GRANULES: usize = 2048;
 
 fn discard_piece() {

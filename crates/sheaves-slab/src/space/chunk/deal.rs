@@ -15,8 +15,8 @@ use crate::space::window::GRANULE_BYTES;
 /// Without a keeper, this many bytes may be free and hold old contents, or a quarter of those in
 /// use.
 const DIRTY_BYTES_MAX: usize = 8 << 20;
-/// What is above that goes back in pieces of this many bytes: 60 us in one call.
-const PIECE_BYTES: usize = 1 << 20;
+/// What is above that goes back in pieces of this many bytes.
+const PIECE_BYTES: usize = 8 << 20;
 const PIECE_CHUNKS: usize = 256;
 /// Less is not worth a keeper.
 const MUCH_BYTES: usize = 1 << 20;
@@ -142,23 +142,20 @@ fn do_due() {
 /// Discards a piece of what is dirty, as far as that is too much. Begins with the chunk to which
 /// something was given last, goes down from there, and looks at [`PIECE_CHUNKS`] at most.
 fn discard_surplus() {
-    let (mut index, count) = {
+    let (last, count) = {
         let chunks = CHUNKS.lock();
-        (chunks.given_last.min(chunks.count.saturating_sub(1)), chunks.count)
+        (chunks.given_last.min(chunks.count), chunks.count)
     };
     let mut bytes = 0;
-    for _ in 0..count.min(PIECE_CHUNKS) {
-        let discarded = discard_in_chunk(index, Free::DirtyHalf);
-        if discarded == 0 {
-            index = index.checked_sub(1).unwrap_or(count - 1);
-        }
-        bytes += discarded;
+    for step in 0..count.min(PIECE_CHUNKS) {
+        let index = (last + count - step) % count;
+        bytes += discard_in_chunk(index, Free::Dirty);
         let mut chunks = CHUNKS.lock();
         if chunks.dirty <= dirty_max(&chunks) {
             return;
         }
         // The next piece goes on there, if nothing is given meanwhile.
-        chunks.given_last = index;
+        chunks.given_last = (index + count - 1) % count;
         if bytes >= PIECE_BYTES {
             break;
         }

@@ -19,8 +19,6 @@ pub(super) enum Free {
     Old,
     /// Those that hold old contents.
     Dirty,
-    /// Of those, at most half of the chunk's, unless it is one huge page.
-    DirtyHalf,
     /// All free ones.
     All,
 }
@@ -74,9 +72,6 @@ pub(super) fn discard_granules(free: Free) -> usize {
     (0..count).map(|index| discard_in_chunk(index, free)).sum()
 }
 
-/// The lower half of a chunk's granules.
-const HALF: u32 = u32::MAX >> (CHUNK_GRANULES / 2);
-
 /// Granules of a chunk that are being discarded; no thread can take them meanwhile.
 struct Discarding {
     /// In the list of granules in progress.
@@ -104,8 +99,6 @@ impl Chunks {
             // Granules that read as zero can be resident all the same: the kernel maps a huge page
             // as a whole.
             old = chunk.free;
-        } else if free == Free::DirtyHalf && old & HALF != 0 {
-            old &= HALF;
         }
         // Not again for a chunk that has been empty and clean before.
         let is_empty =
