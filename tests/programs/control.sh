@@ -41,7 +41,7 @@ wait "$load"
 grep -q 'REFILL/s' top || die "top printed no table"
 grep -q '^malloc-\|[0-9] malloc-' top || die "top printed no cache"
 grep -q '^threads in a read section: 0' rcu || die "rcu printed no readers"
-"$SHEAVES" top --once | grep -q "^ *$server .* redis-server" || die "top does not show the server"
+"$SHEAVES" top --once | grep -q "^redis-server  *$server " || die "top does not show the server"
 
 # A profile of what is allocated from now on.
 status=0
