@@ -152,7 +152,7 @@ fn parallel_iteration_returns_each_entry_once() {
 #[test]
 fn parallel_insertions_are_all_there() {
     let value = Arc::new(());
-    let map = RcuHashMap::<u64, Arc<()>>::new();
+    let map: RcuHashMap<u64, Arc<()>> = RcuHashMap::new();
     (&map).par_extend((0..COUNT).into_par_iter().map(|key| (key, value.clone())));
     (&map).par_extend((0..COUNT).into_par_iter().map(|key| (key, value.clone())));
     let found: BTreeMap<u64, Arc<()>> = map.into_iter().collect();

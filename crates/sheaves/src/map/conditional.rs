@@ -34,7 +34,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// ```
     /// use sheaves::{map::RcuHashMap, rcu::read};
     ///
-    /// let map = RcuHashMap::<u64, &str>::new();
+    /// let map: RcuHashMap<u64, &str> = RcuHashMap::new();
     /// let guard = read();
     /// assert_eq!(map.try_insert(1, "a", &guard), Ok(&"a"));
     /// let error = map.try_insert(1, "b", &guard).unwrap_err();
@@ -86,7 +86,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// ```
     /// use sheaves::{map::RcuHashMap, rcu::read};
     ///
-    /// let map = RcuHashMap::<u64, &str>::new();
+    /// let map: RcuHashMap<u64, &str> = RcuHashMap::new();
     /// let guard = read();
     /// assert_eq!(map.get_or_insert(1, "a", &guard), &"a");
     /// assert_eq!(map.get_or_insert(1, "b", &guard), &"a");
@@ -101,7 +101,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// ```
     /// use sheaves::{map::RcuHashMap, rcu::read};
     ///
-    /// let lengths = RcuHashMap::<String, usize>::new();
+    /// let lengths: RcuHashMap<String, usize> = RcuHashMap::new();
     /// let word = "word";
     /// assert_eq!(lengths.get_or_insert_ref(word, || word.len(), &read()), &4);
     /// ```
@@ -130,7 +130,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// ```
     /// use sheaves::{map::RcuHashMap, rcu::read};
     ///
-    /// let hits = RcuHashMap::<&str, u64>::new();
+    /// let hits: RcuHashMap<&str, u64> = RcuHashMap::new();
     /// let guard = read();
     /// assert_eq!(hits.update("a", |hits| hits + 1, &guard), None);
     /// hits.insert("a", 1, &guard);
@@ -157,7 +157,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// ```
     /// use sheaves::map::RcuHashMap;
     ///
-    /// let hits = RcuHashMap::<&str, u64>::new();
+    /// let hits: RcuHashMap<&str, u64> = RcuHashMap::new();
     /// let pinned = hits.pin();
     /// assert_eq!(pinned.update_or_insert("a", |hits| hits + 1, 1), &1);
     /// assert_eq!(pinned.update_or_insert("a", |hits| hits + 1, 1), &2);
@@ -201,7 +201,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// ```
     /// use sheaves::{map::RcuHashMap, rcu::read};
     ///
-    /// let map = RcuHashMap::<String, u64>::new();
+    /// let map: RcuHashMap<String, u64> = RcuHashMap::new();
     /// let guard = read();
     /// map.insert(String::from("a"), 1, &guard);
     /// assert_eq!(map.remove_entry("a", &guard), Some((&String::from("a"), &1)));
@@ -227,7 +227,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// ```
     /// use sheaves::{map::RcuHashMap, rcu::read};
     ///
-    /// let map = RcuHashMap::<u64, &str>::new();
+    /// let map: RcuHashMap<u64, &str> = RcuHashMap::new();
     /// let guard = read();
     /// map.insert(1, "a", &guard);
     /// assert_eq!(map.remove_if(&1, |_, value| value.is_empty(), &guard), Err((&1, &"a")));

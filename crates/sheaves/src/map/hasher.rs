@@ -23,8 +23,9 @@ type Inner = core::hash::SipHasher;
 /// ```
 /// use sheaves::map::{DefaultHashBuilder, RcuHashMap};
 ///
-/// static NAMES: RcuHashMap<u64, &str> = RcuHashMap::new();
-/// let ids = RcuHashMap::<&str, u64>::with_hasher(DefaultHashBuilder::new());
+/// static NAMES: RcuHashMap<u64, &str> =
+///     RcuHashMap::with_hasher(DefaultHashBuilder::new());
+/// let ids: RcuHashMap<&str, u64> = RcuHashMap::new();
 /// # assert!(NAMES.is_empty() && ids.is_empty());
 /// ```
 #[derive(Debug, Clone, Copy, Default)]

@@ -59,7 +59,7 @@ pub use traits::ParIter;
 /// use sheaves::map::RcuHashMap;
 /// use sheaves::rcu::read;
 ///
-/// let sessions = RcuHashMap::new();
+/// let sessions: RcuHashMap<u64, String> = RcuHashMap::new();
 /// let guard = read();
 /// sessions.insert(7, String::from("seven"), &guard);
 /// assert_eq!(sessions.get(&7, &guard).map(String::as_str), Some("seven"));
@@ -73,7 +73,7 @@ pub use traits::ParIter;
 ///
 /// ```compile_fail,E0505
 /// # use sheaves::{map::RcuHashMap, rcu::read};
-/// # let sessions = RcuHashMap::<u64, String>::new();
+/// # let sessions: RcuHashMap<u64, String> = RcuHashMap::new();
 /// let guard = read();
 /// let found = sessions.get(&7, &guard);
 /// drop(guard);
@@ -84,7 +84,7 @@ pub use traits::ParIter;
 ///
 /// ```compile_fail,E0505
 /// # use sheaves::{map::RcuHashMap, rcu::read};
-/// # let sessions = RcuHashMap::<u64, String>::new();
+/// # let sessions: RcuHashMap<u64, String> = RcuHashMap::new();
 /// # let guard = read();
 /// let found = sessions.get(&7, &guard);
 /// drop(sessions);
@@ -168,22 +168,17 @@ unsafe impl<K: Send, V: Send, S: Send> Send for RcuHashMap<K, V, S> {}
 // drops them in any thread.
 unsafe impl<K: Send + Sync, V: Send + Sync, S: Sync> Sync for RcuHashMap<K, V, S> {}
 
-impl<K: Send + 'static, V: Send + 'static> RcuHashMap<K, V> {
-    /// An empty map, also for a `static`. Allocates nothing.
-    #[must_use]
-    pub const fn new() -> RcuHashMap<K, V> {
-        RcuHashMap::with_hasher(DefaultHashBuilder::new())
-    }
-
-    /// An empty map that holds `capacity` entries before it grows, and never shrinks below that.
-    /// Without memory for that many it is as from `new`.
-    #[must_use]
-    pub fn with_capacity(capacity: usize) -> RcuHashMap<K, V> {
-        RcuHashMap::with_capacity_and_hasher(capacity, DefaultHashBuilder::new())
-    }
-}
-
 impl<K: Send + 'static, V: Send + 'static, S> RcuHashMap<K, V, S> {
+    /// An empty map. Allocates nothing. The compiler has to know the hasher: from the type of a
+    /// field or a variable, which need not name the default one.
+    #[must_use]
+    pub fn new() -> RcuHashMap<K, V, S>
+    where
+        S: Default,
+    {
+        RcuHashMap::with_hasher(S::default())
+    }
+
     /// An empty map with a hasher, also for a `static`. Allocates nothing.
     ///
     /// ```
@@ -197,6 +192,16 @@ impl<K: Send + 'static, V: Send + 'static, S> RcuHashMap<K, V, S> {
     #[must_use]
     pub const fn with_hasher(hasher: S) -> RcuHashMap<K, V, S> {
         RcuHashMap::empty(hasher, Some(Entry::defer))
+    }
+
+    /// An empty map that holds `capacity` entries before it grows, and never shrinks below that.
+    /// Without memory for that many it is as from `new`.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> RcuHashMap<K, V, S>
+    where
+        S: Default,
+    {
+        RcuHashMap::with_capacity_and_hasher(capacity, S::default())
     }
 
     /// [`RcuHashMap::with_capacity`] with a hasher.

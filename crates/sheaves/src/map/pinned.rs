@@ -23,7 +23,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// ```
     /// use sheaves::map::RcuHashMap;
     ///
-    /// let sessions = RcuHashMap::<u64, &str>::new();
+    /// let sessions: RcuHashMap<u64, &str> = RcuHashMap::new();
     /// let pinned = sessions.pin();
     /// pinned.insert(7, "seven");
     /// assert_eq!(pinned.get(&7), Some(&"seven"));

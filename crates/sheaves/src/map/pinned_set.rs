@@ -22,7 +22,7 @@ impl<T: Hash + Eq, S: BuildHasher> RcuHashSet<T, S> {
     /// ```
     /// use sheaves::map::RcuHashSet;
     ///
-    /// let seen = RcuHashSet::new();
+    /// let seen: RcuHashSet<&str> = RcuHashSet::new();
     /// let pinned = seen.pin();
     /// assert!(pinned.insert("a") && !pinned.insert("a") && pinned.contains("a"));
     /// assert!(pinned.iter().eq([&"a"]) && pinned.remove("a"));

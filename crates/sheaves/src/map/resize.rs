@@ -61,7 +61,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// ```
     /// use sheaves::map::RcuHashMap;
     ///
-    /// let squares = RcuHashMap::<u64, u64>::new();
+    /// let squares: RcuHashMap<u64, u64> = RcuHashMap::new();
     /// squares.reserve(1000);
     /// let capacity = squares.capacity();
     /// (&squares).extend((0..1000).map(|number| (number, number * number)));

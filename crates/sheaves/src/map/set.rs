@@ -15,7 +15,7 @@ use super::{DefaultHashBuilder, RcuHashMap};
 /// ```
 /// use sheaves::{map::RcuHashSet, rcu::read};
 ///
-/// let seen = RcuHashSet::<String>::new();
+/// let seen: RcuHashSet<String> = RcuHashSet::new();
 /// let guard = read();
 /// assert!(seen.insert(String::from("a"), &guard));
 /// assert!(!seen.insert(String::from("a"), &guard));
@@ -25,25 +25,29 @@ pub struct RcuHashSet<T, S = DefaultHashBuilder> {
     map: RcuHashMap<T, (), S>,
 }
 
-impl<T: Send + 'static> RcuHashSet<T> {
+impl<T: Send + 'static, S> RcuHashSet<T, S> {
     /// See [`RcuHashMap::new`].
     #[must_use]
-    pub const fn new() -> RcuHashSet<T> {
+    pub fn new() -> RcuHashSet<T, S>
+    where
+        S: Default,
+    {
         RcuHashSet { map: RcuHashMap::new() }
     }
 
-    /// See [`RcuHashMap::with_capacity`].
-    #[must_use]
-    pub fn with_capacity(capacity: usize) -> RcuHashSet<T> {
-        RcuHashSet { map: RcuHashMap::with_capacity(capacity) }
-    }
-}
-
-impl<T: Send + 'static, S> RcuHashSet<T, S> {
     /// See [`RcuHashMap::with_hasher`].
     #[must_use]
     pub const fn with_hasher(hasher: S) -> RcuHashSet<T, S> {
         RcuHashSet { map: RcuHashMap::with_hasher(hasher) }
+    }
+
+    /// See [`RcuHashMap::with_capacity`].
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> RcuHashSet<T, S>
+    where
+        S: Default,
+    {
+        RcuHashSet { map: RcuHashMap::with_capacity(capacity) }
     }
 
     /// See [`RcuHashMap::with_capacity_and_hasher`].

@@ -106,7 +106,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// ```
     /// use sheaves::{map::RcuHashMap, rcu::read};
     ///
-    /// let words = RcuHashMap::<&str, u32>::new();
+    /// let words: RcuHashMap<&str, u32> = RcuHashMap::new();
     /// let guard = read();
     /// for word in ["a", "b", "a"] {
     ///     words.compute(word, |count| Some(count.map_or(1, |count| count + 1)), &guard);

@@ -114,7 +114,7 @@ impl ToOwned for NameRef {
 
 #[test]
 fn key_that_is_there_is_not_cloned() {
-    let map = RcuHashMap::<Name, u64>::with_capacity(100);
+    let map: RcuHashMap<Name, u64> = RcuHashMap::with_capacity(100);
     let guard = read();
     for _ in 0..3 {
         assert_eq!(map.get_or_insert_ref(NameRef::new("a"), || 7, &guard), &7);

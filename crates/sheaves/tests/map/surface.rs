@@ -12,6 +12,13 @@ use sheaves::rcu::{RcuBox, RcuCell, RcuOption, read};
 const COUNT: u64 = 5000;
 
 #[test]
+fn every_hasher_with_a_default_makes_maps_and_sets() {
+    let map = RcuHashMap::<u64, u64, std::hash::RandomState>::new();
+    let set = RcuHashSet::<u64, std::hash::RandomState>::with_capacity(10);
+    assert!(map.is_empty() && set.is_empty());
+}
+
+#[test]
 fn reserved_room_is_there_and_stays() {
     for before in [0, 10, 500] {
         let map: RcuHashMap<u64, u64> = (0..before).map(|key| (key, key)).collect();
@@ -32,7 +39,7 @@ fn reserved_room_is_there_and_stays() {
 #[test]
 fn impossible_room_changes_nothing() {
     for room in [1 << 55, usize::MAX / 2, usize::MAX] {
-        let map = RcuHashMap::<u64, u64>::with_capacity(room);
+        let map: RcuHashMap<u64, u64> = RcuHashMap::with_capacity(room);
         map.reserve(room);
         assert_eq!(map.capacity(), 0);
         map.insert(1, 1, &read());
@@ -48,7 +55,7 @@ fn impossible_room_changes_nothing() {
 /// Also room that is made while other threads insert and remove.
 #[test]
 fn room_is_made_beside_changes() {
-    let map = RcuHashMap::<u64, u64>::new();
+    let map: RcuHashMap<u64, u64> = RcuHashMap::new();
     std::thread::scope(|scope| {
         for thread in 0..2 {
             let map = &map;
@@ -86,7 +93,7 @@ fn room_is_not_waited_for() {
 
 #[test]
 fn closures_run_for_absent_or_present_keys() {
-    let map = RcuHashMap::<u64, Arc<u64>>::new();
+    let map: RcuHashMap<u64, Arc<u64>> = RcuHashMap::new();
     let value = Arc::new(1);
     let pinned = map.pin();
     assert_eq!(pinned.try_insert_with(1, || value.clone()), Ok(&value));

@@ -3,7 +3,7 @@
 use sheaves::map::RcuHashMap;
 
 fn main() {
-    let map = RcuHashMap::<u64, String>::new();
+    let map: RcuHashMap<u64, String> = RcuHashMap::new();
     let found = map.pin().get(&1);
     println!("{found:?}");
 }

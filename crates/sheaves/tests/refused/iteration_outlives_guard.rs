@@ -3,7 +3,7 @@
 use sheaves::{map::RcuHashMap, rcu::read};
 
 fn main() {
-    let map = RcuHashMap::<u64, String>::new();
+    let map: RcuHashMap<u64, String> = RcuHashMap::new();
     let guard = read();
     let mut all = map.iter(&guard);
     drop(guard);

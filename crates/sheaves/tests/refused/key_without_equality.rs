@@ -3,6 +3,6 @@
 use sheaves::{map::RcuHashMap, rcu::read};
 
 fn main() {
-    let map = RcuHashMap::<f64, u64>::new();
+    let map: RcuHashMap<f64, u64> = RcuHashMap::new();
     map.insert(1.0, 1, &read());
 }

@@ -5,5 +5,5 @@ use std::rc::Rc;
 use sheaves::map::RcuHashMap;
 
 fn main() {
-    let _ = RcuHashMap::<u64, Rc<u64>>::new();
+    let _: RcuHashMap<u64, Rc<u64>> = RcuHashMap::new();
 }
