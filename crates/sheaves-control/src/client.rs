@@ -62,11 +62,11 @@ impl Client {
         self.page().object.load(Ordering::Relaxed)
     }
 
-    /// The address of [`Page::closing_word`]; 0 if unknown.
+    /// The address of [`Page::closing_words`]; 0 if unknown.
     #[must_use]
-    pub fn closing_word(&self) -> u64 {
+    pub fn closing_words(&self) -> u64 {
         // Relaxed: written before the magic.
-        self.page().closing_word.load(Ordering::Relaxed)
+        self.page().closing_words.load(Ordering::Relaxed)
     }
 
     /// Asks a process, by its own number in its own namespace, and waits for the answer. Returns

@@ -89,10 +89,10 @@ pub struct Page {
     /// An address in the object that answers: a process may have Sheaves more than once, in the
     /// preload object and in a library or the program, each with a heap and a page. 0 if unknown.
     pub object: AtomicU64,
-    /// The address of the word of `sheaves_heap::classes::closing_word`, by which a tool that may
+    /// The address of the words of `sheaves_heap::classes::closing_words`, by which a tool that may
     /// write to the memory of the process gets an answer from one that never takes a slow path. 0
     /// in a process that does not know it.
-    pub closing_word: AtomicU64,
+    pub closing_words: AtomicU64,
 }
 
 const _: () = assert!(size_of::<Page>() == 64);

@@ -113,7 +113,7 @@ fn make() -> Option<&'static Page> {
     page.version.store(VERSION, Ordering::Relaxed);
     page.request.state.store(IDLE, Ordering::Relaxed);
     page.object.store(answer as *const () as u64, Ordering::Relaxed);
-    page.closing_word.store(classes::closing_word() as u64, Ordering::Relaxed);
+    page.closing_words.store(classes::closing_words() as u64, Ordering::Relaxed);
     // Release pairs with the Acquire in `Client::attach`: the page is complete. [Q4]
     page.magic.store(MAGIC, Ordering::Release);
     request::watch(Some(&page.request));

@@ -15,7 +15,7 @@
 //! of a size that is 16 bytes larger, from level 2 on 48 bytes. Blocks of size 0 have a class of
 //! their own.
 
-use core::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU16, Ordering};
 
 use sheaves_percpu::internal::{TABLE, Word};
 use sheaves_slab::internal::shape::{CANARY_BYTES, ZONE_BYTES, stride_for};
@@ -54,10 +54,10 @@ pub const CLASSES: usize = MIDDLE + MIDDLE_KIB.len();
 /// The class for blocks of size 0 in a hardened process: they can be neither read nor written.
 pub(crate) const EMPTY_BLOCKS: usize = CLASSES;
 
-/// The word that closes the fast path of `malloc` when a tool writes 0 to it, which one can do to a
-/// process that never takes a slow path: the next call answers what the tool has requested.
+/// Two words that close the fast paths which allocate when a tool writes 0 to them, which one can
+/// do to a process that never takes a slow path: the next call answers what the tool has requested.
 #[must_use]
-pub fn closing_word() -> usize {
+pub fn closing_words() -> usize {
     (&raw const TABLE.fast_bytes_end).addr()
 }
 
@@ -79,6 +79,27 @@ pub(crate) fn open_fast_path() {
     // Release pairs with the Acquire loads of the limit, here and in the bodies of the C functions:
     // a thread that finds it raised finds the access and the table, too.
     TABLE.fast_bytes_end.store(bytes_max + 1, Ordering::Release);
+    limit_layouts();
+}
+
+/// Opens the fast path of callers that know a layout, or closes it: it allocates from main words,
+/// and so only while `malloc` does.
+fn limit_layouts() {
+    let may_open = || {
+        // SeqCst, all, with the store in `draw_samples`: of two threads in here the last one to
+        // store the limit has found the word that was stored last.
+        let is_fast_open = TABLE.fast_bytes_end.load(Ordering::SeqCst) != 0;
+        is_fast_open && WORDS[0].load(Ordering::SeqCst) == MAIN_WORDS[0]
+    };
+    loop {
+        let is_open = may_open();
+        let end = if is_open { SMALL_BYTES_MAX + 1 } else { 0 };
+        // SeqCst: see above; as Release it pairs with the Acquire in `alloc_layout`.
+        TABLE.layout_bytes_end.store(end, Ordering::SeqCst);
+        if may_open() == is_open {
+            return;
+        }
+    }
 }
 
 /// Switches `malloc` to the words and classes of a hardened process. Before the fast path is open.
@@ -95,7 +116,8 @@ pub(crate) fn harden() {
 }
 
 /// Switches `malloc` to the other word of each class, from which objects are allocated while
-/// samples are drawn, or back. Not in a hardened process, which has other words.
+/// samples are drawn, or back. Callers that know a layout take the slow path meanwhile. Not in a
+/// hardened process, which has other words.
 pub(crate) fn draw_samples(is_drawn: bool) {
     if checking::is_hardened() {
         return;
@@ -103,10 +125,11 @@ pub(crate) fn draw_samples(is_drawn: bool) {
     for (quanta, main) in MAIN_WORDS.iter().enumerate() {
         let id = CacheId::of_main(Word::at_offset(usize::from(*main)));
         let word = if is_drawn { id.spare() } else { id.main() };
-        // Relaxed, both: either word will do; the profile drains the slots after this.
-        WORDS[quanta].store(word.offset() as u16, Ordering::Relaxed);
-        LAYOUT_WORDS[quanta].store(word.offset() as u32, Ordering::Relaxed);
+        // SeqCst pairs with the loads in `limit_layouts`. Either word will do: the profile drains
+        // the slots after this.
+        WORDS[quanta].store(word.offset() as u16, Ordering::SeqCst);
     }
+    limit_layouts();
 }
 
 /// Bytes that the user of an object of a class may use.
@@ -190,20 +213,8 @@ pub static WORDS: [AtomicU16; MAIN_WORDS.len()] = {
     words
 };
 
-/// The same for callers that know a layout, unless [`draw_samples`] replaces it. An atomic load of
-/// 16 bits would cost an instruction that extends it.
-static LAYOUT_WORDS: [AtomicU32; MAIN_WORDS.len()] = {
-    let mut words = [const { AtomicU32::new(0) }; MAIN_WORDS.len()];
-    let mut quanta = 0;
-    while quanta < words.len() {
-        words[quanta] = AtomicU32::new(MAIN_WORDS[quanta] as u32);
-        quanta += 1;
-    }
-    words
-};
-
-/// For each size, in quanta rounded up: the offset of the word of its class's main sheaf, onto
-/// which callers that know a layout free, often at compile time.
+/// For each size, in quanta rounded up: the offset of the word of its class's main sheaf. For
+/// callers that know a layout, often at compile time.
 static MAIN_WORDS: [u16; SMALL_BYTES_MAX / QUANTUM_BYTES + 1] = {
     let mut words = [0; SMALL_BYTES_MAX / QUANTUM_BYTES + 1];
     let (mut quanta, mut class) = (0, 0);
@@ -243,29 +254,6 @@ pub(crate) unsafe fn word_of_size_unchecked(size: usize) -> Word {
     Word::at_offset(usize::from(word.load(Ordering::Relaxed)))
 }
 
-/// The per-CPU word from which a layout is allocated on the fast path, `None` where there is none.
-#[inline(always)]
-pub(crate) fn word_of_layout(size: usize, align: usize) -> Option<Word> {
-    if size > SMALL_BYTES_MAX {
-        return None;
-    }
-    if align > LINE_BYTES {
-        return word_of_wide_alignment(size, align);
-    }
-    let quanta = quanta(size_for(size, align));
-    // SAFETY: the limit, which the table covers, is a multiple of the alignment.
-    let word = unsafe { LAYOUT_WORDS.get_unchecked(quanta) };
-    // Relaxed: see `open_fast_path`.
-    Some(Word::at_offset(word.load(Ordering::Relaxed) as usize))
-}
-
-fn word_of_wide_alignment(size: usize, align: usize) -> Option<Word> {
-    // Relaxed: as for other sizes.
-    let is_drawn = LAYOUT_WORDS[0].load(Ordering::Relaxed) != u32::from(MAIN_WORDS[0]);
-    let id = CacheId::of_class(of_wide_alignment(size, align)?);
-    Some(if is_drawn { id.spare() } else { id.main() })
-}
-
 /// A size in quanta, rounded up.
 #[inline(always)]
 fn quanta(size: usize) -> usize {
@@ -285,14 +273,12 @@ pub fn of_layout(size: usize, align: usize) -> Option<usize> {
     if align > LINE_BYTES {
         return of_wide_alignment(size, align);
     }
-    Some(of_size(size_for(size, align)))
-}
-
-/// The size whose class serves a layout with an alignment up to a line. A size that is a multiple
-/// of the alignment gets a class that is one, too: see the assertions below.
-#[inline(always)]
-fn size_for(size: usize, align: usize) -> usize {
-    if align <= QUANTUM_BYTES { size } else { size.max(align).next_multiple_of(align) }
+    if align <= QUANTUM_BYTES {
+        return Some(of_size(size));
+    }
+    // A size that is a multiple of the alignment gets a class that is one, too: see the assertions
+    // below.
+    Some(of_size(size.max(align).next_multiple_of(align)))
 }
 
 /// [`of_layout`] for alignments above a cache line.

@@ -157,10 +157,11 @@ pub unsafe fn free_rcu_layout(block: *mut u8, layout: Layout) {
 #[inline(always)]
 #[must_use]
 pub fn alloc_layout(layout: Layout) -> *mut u8 {
-    if is_fast(layout.size())
-        && let Some(word) = classes::word_of_layout(layout.size(), layout.align())
+    // Acquire pairs with the SeqCst store in `classes::limit_layouts`.
+    if layout.size() < percpu::TABLE.layout_bytes_end.load(Ordering::Acquire)
+        && let Some(class) = classes::of_layout(layout.size(), layout.align())
         // SAFETY: the fast path is enabled.
-        && let Some(object) = unsafe { pop(word) }
+        && let Some(object) = unsafe { pop(CacheId::of_class(class).main()) }
     {
         return with_exposed_provenance_mut(object);
     }

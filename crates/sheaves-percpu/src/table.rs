@@ -72,12 +72,13 @@ pub struct Table {
     pub(crate) slot: AtomicIsize,
     /// Sizes below this are served by the fast path of `malloc`; 0 until the heap has started.
     pub fast_bytes_end: AtomicUsize,
+    /// The same for callers that know a layout. Behind the other one: a tool closes both at once.
+    pub layout_bytes_end: AtomicUsize,
     /// Address of the heap's window. Its value before the start is too far from every user address:
     /// none is within the heap, whether a thread reads the old or new `heap_bytes_end`.
     pub window: AtomicUsize,
     /// Bytes of the window, from its address, whose granules may be in use.
     pub heap_bytes_end: AtomicUsize,
-    reserved: usize,
     entries: [AtomicPtr<BootstrapBlock>; ENTRIES_BEFORE + CPUS_MAX],
 }
 
@@ -90,9 +91,9 @@ pub static TABLE: Table = {
         rseq_cs: AtomicIsize::new(0),
         slot: AtomicIsize::new(0),
         fast_bytes_end: AtomicUsize::new(0),
+        layout_bytes_end: AtomicUsize::new(0),
         window: AtomicUsize::new(1 << 63),
         heap_bytes_end: AtomicUsize::new(0),
-        reserved: 0,
         entries,
     }
 };

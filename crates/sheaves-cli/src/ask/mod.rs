@@ -145,14 +145,14 @@ impl Asked {
 
     fn ask_locked(&mut self, command: u32, argument: u64) -> Result<String, Refusal> {
         let (pidfd, limit) = (&self.pidfd, self.limit);
-        let closing_word = self.client.closing_word();
+        let closing_words = self.client.closing_words();
         let left = self.end.saturating_duration_since(Instant::now());
         let mut looks = 0;
         let mut is_alive = || {
             looks += 1;
             // A command that asks many processes writes to none of them.
             if looks == 2 && limit == LIMIT {
-                wake::wake(&self.process, pidfd, closing_word);
+                wake::wake(&self.process, pidfd, closing_words);
             }
             is_alive(pidfd)
         };

@@ -12,3 +12,36 @@ fn layouts_get_aligned_classes() {
     assert!(of_layout(1, 1 << 16).is_none());
     assert!(of_layout(SMALL_BYTES_MAX + 1, 8).is_none());
 }
+
+/// As a tool closes them, and a profile. Without options, which would leave one closed.
+#[test]
+fn fast_paths_are_opened_by_the_next_call_and_closed_while_samples_are_drawn() {
+    let layout = core::alloc::Layout::new::<u64>();
+    let use_one = || {
+        let block = crate::malloc::alloc_layout(layout);
+        // SAFETY: from this heap with this layout, and not used after.
+        unsafe { crate::malloc::dealloc_layout(block, layout) };
+    };
+    let limits = || {
+        let [of_malloc, of_layouts] = [&TABLE.fast_bytes_end, &TABLE.layout_bytes_end];
+        [of_malloc, of_layouts].map(|limit| limit.load(Ordering::SeqCst))
+    };
+    use_one();
+    if checking::is_hardened() {
+        assert_eq!(limits()[1], 0);
+        return;
+    }
+    let open = [SMALL_BYTES_MAX + 1; 2];
+    assert_eq!(limits(), open);
+    TABLE.fast_bytes_end.store(0, Ordering::SeqCst);
+    TABLE.layout_bytes_end.store(0, Ordering::SeqCst);
+    use_one();
+    assert_eq!(limits(), open);
+    draw_samples(true);
+    assert_eq!(limits(), [open[0], 0]);
+    use_one();
+    assert_eq!(limits(), [open[0], 0]);
+    draw_samples(false);
+    assert_eq!(limits(), open);
+    assert_eq!(closing_words() + 8, (&raw const TABLE.layout_bytes_end).addr());
+}

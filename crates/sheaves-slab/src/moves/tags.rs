@@ -16,7 +16,8 @@
 //! `malloc` finds the word in the heap's tables, which are switched. `free` goes on to push onto
 //! the main word. When the spare word's sheaf is empty, the main word's sheaf takes its place, and
 //! each of its entries gets a new tag, or none. Handles of a named cache have the main word, so
-//! each of its calls takes the slow path.
+//! each of its calls takes the slow path. So does an allocation with a layout, whose fast path is
+//! closed meanwhile.
 //!
 //! So estimates have no bias, whatever the program frees, and in which order: between two
 //! allocations of one object its entry is drawn anew, and nothing that the program does depends on
