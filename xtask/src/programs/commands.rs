@@ -109,7 +109,7 @@ pub(super) const PROGRAMS: [Program; 12] = [
     },
 ];
 
-fn run(round: &Round<'_>, name: &str, command: &Command) -> Result<Sample> {
+pub(super) fn run(round: &Round<'_>, name: &str, command: &Command) -> Result<Sample> {
     run_often(round, name, 1, command)
 }
 
@@ -118,7 +118,7 @@ fn run_often(round: &Round<'_>, name: &str, times: u32, command: &Command) -> Re
     Ok(Sample::run(of_command(&round.preload, &round.work.log(name), command, times)?))
 }
 
-fn script(work: &Work, name: &str, text: &str) -> Result<String> {
+pub(super) fn script(work: &Work, name: &str, text: &str) -> Result<String> {
     let path = work.folder.join(name);
     std::fs::write(&path, text)?;
     Ok(path.display().to_string())

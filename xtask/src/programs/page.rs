@@ -1,7 +1,8 @@
 //! The report as a page with plots, which the bench draws: each program is one of its tables.
 //!
-//! A page has throughput and peak memory to those of glibc's run in the same round, as median and
-//! as percentiles of the rounds; first their geometric means, with percentiles of the programs.
+//! A page has throughput, processor time for the same work and peak memory to those of glibc's run
+//! in the same round, as median and as percentiles of the rounds; first their geometric means, with
+//! percentiles of the programs.
 
 use std::path::Path;
 
@@ -17,8 +18,9 @@ use crate::repo;
 /// What is shown of a program: the column's name, the unit, and a sample's figure.
 type Column = (&'static str, &'static str, fn(&Sample) -> f64);
 
-const COLUMNS: [Column; 2] = [
+const COLUMNS: [Column; 3] = [
     ("throughput to glibc", "op/s to glibc", |sample| sample.per_second),
+    ("processor time to glibc", "s to glibc", Sample::processor_seconds_each),
     ("peak memory to glibc", "bytes to glibc", |sample| sample.usage.peak_kib as f64),
 ];
 

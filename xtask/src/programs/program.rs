@@ -70,6 +70,12 @@ impl Sample {
         Sample { per_second, usage }
     }
 
+    /// Processor time of one transaction, request or run, in seconds.
+    #[must_use]
+    pub(super) fn processor_seconds_each(&self) -> f64 {
+        self.usage.processor_seconds / (self.per_second * self.usage.seconds)
+    }
+
     /// Of a command that ran to its end.
     #[must_use]
     pub(super) fn run(usage: Usage) -> Sample {

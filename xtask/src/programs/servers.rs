@@ -1,4 +1,4 @@
-//! Servers under load: MariaDB, PostgreSQL, Redis, memcached, node.
+//! Servers under load: MariaDB, PostgreSQL, Redis, memcached, node, nginx.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ const SYSBENCH: (&str, &str) = ("sysbench", "sysbench");
 const POSTGRES: (&str, &str) = ("psql", "postgresql");
 const REDIS: (&str, &str) = ("redis-server", "redis-server");
 
-pub(super) const PROGRAMS: [Program; 9] = [
+pub(super) const PROGRAMS: [Program; 10] = [
     Program {
         name: "mariadb-rw",
         what: "sysbench oltp_read_write, transactions",
@@ -87,6 +87,14 @@ pub(super) const PROGRAMS: [Program; 9] = [
         needs: &[("node", "nodejs"), ("wrk", "wrk")],
         set_up: nothing,
         run: node_json,
+    },
+    Program {
+        name: "nginx",
+        what: "pages compressed as they are sent, requests",
+        folder: "nginx",
+        needs: &[("nginx", "nginx-light"), ("wrk", "wrk")],
+        set_up: set_up_nginx,
+        run: nginx,
     },
 ];
 
@@ -291,16 +299,56 @@ fn node_json(round: &Round<'_>) -> Result<Sample> {
     let script = round.work.folder.join("server.js");
     std::fs::write(&script, NODE_SERVER)?;
     let mut command = Command::new("node");
-    command.arg(&script).arg(NODE_PORT);
-    let url = format!("http://127.0.0.1:{NODE_PORT}/");
-    let wrk = |seconds: &str| client(Command::new("wrk").args(["-t1", "-c16", seconds]).arg(&url));
-    let address = format!("127.0.0.1:{NODE_PORT}");
-    let log = round.work.log("node");
-    let mut server = Server::start(&round.preload, &log, &mut command, || {
+    run_wrk(round, command.arg(&script).arg(NODE_PORT), NODE_PORT, "")
+}
+
+/// wrk's requests per second to a server at `port`.
+fn run_wrk(round: &Round<'_>, command: &mut Command, port: &str, page: &str) -> Result<Sample> {
+    let address = format!("127.0.0.1:{port}");
+    let url = format!("http://{address}/{page}");
+    let wrk = |seconds: &str| {
+        let mut wrk = Command::new("wrk");
+        wrk.args(["-t1", "-c16", "-H", "Accept-Encoding: gzip", seconds]);
+        client(wrk.arg(&url))
+    };
+    let mut server = Server::start(&round.preload, &round.work.log("server"), command, || {
         std::net::TcpStream::connect(&address).is_ok()
     })?;
     wrk("-d1")?;
     server.begin()?;
     let printed = wrk(&format!("-d{}", round.work.seconds))?;
+    ensure!(!printed.contains("Non-2xx"), "{printed}");
     Ok(Sample::rate(number_after(&printed, "Requests/sec:")?, server.end()?))
+}
+
+const NGINX_PORT: &str = "7313";
+
+/// A page of text, and a configuration without a file outside of the folder.
+fn set_up_nginx(work: &Work) -> Result<()> {
+    let folder = work.folder.display();
+    let log = work.folder.join("error.log");
+    let log = log.display();
+    let configuration = format!(
+        "worker_processes 2; daemon off; user root; pid {folder}/pid; error_log {log};\n\
+         events {{ }}\n\
+         http {{\n\
+             access_log off; gzip on; gzip_types text/plain; default_type text/plain;\n\
+             client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;\n\
+             fastcgi_temp_path {folder}/fastcgi; uwsgi_temp_path {folder}/uwsgi;\n\
+             scgi_temp_path {folder}/scgi;\n\
+             server {{ listen 127.0.0.1:{NGINX_PORT}; root {folder}; }}\n\
+         }}\n"
+    );
+    std::fs::write(work.folder.join("nginx.conf"), configuration)?;
+    let lines = (0..200).map(|line| format!("line {line}: {}\n", line * 7919 % 977));
+    std::fs::write(work.folder.join("page.txt"), lines.collect::<String>())?;
+    Ok(())
+}
+
+/// nginx with two workers.
+fn nginx(round: &Round<'_>) -> Result<Sample> {
+    let mut command = Command::new("nginx");
+    command.arg("-e").arg(round.work.folder.join("error.log"));
+    command.arg("-c").arg(round.work.folder.join("nginx.conf"));
+    run_wrk(round, &mut command, NGINX_PORT, "page.txt")
 }
