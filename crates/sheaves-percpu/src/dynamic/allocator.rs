@@ -5,6 +5,8 @@
 
 use core::ops::Range;
 
+use sheaves_sys::lock::step;
+
 use crate::dynamic::backing::Backing;
 use crate::dynamic::chunk::{mask, ranges, run_around};
 use crate::dynamic::config::{Config, Error, Geometry, Request};
@@ -18,6 +20,9 @@ const UNFIT_MAX: u32 = 8;
 
 /// A chunk's empty pages are kept unless the other chunks have more than this many.
 const EMPTY_PAGES_HIGH: u64 = 4;
+
+/// The most chunks that one call looks at to return memory.
+const LOOKS_MAX: u32 = 64;
 
 /// The state of an allocator. Pages are those of one slot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -54,7 +59,8 @@ pub struct Allocator<B: Backing> {
     pub(super) records: Records,
     pub(super) lists: Lists,
     pub(super) statistics: Statistics,
-    pub(super) balance_wanted: bool,
+    /// Chunks from this number on may be worth a look of [`Allocator::balance`]; [`NONE`]: none.
+    balance_from: u32,
 }
 
 impl<B: Backing> Allocator<B> {
@@ -71,7 +77,7 @@ impl<B: Backing> Allocator<B> {
         let metadata_bytes_per_chunk = records.record_bytes;
         let statistics = Statistics { metadata_bytes_per_chunk, ..Statistics::default() };
         let lists = Lists::new(geometry.bits);
-        Some(Allocator { backing, geometry, records, lists, statistics, balance_wanted: false })
+        Some(Allocator { backing, geometry, records, lists, statistics, balance_from: NONE })
     }
 
     /// [`Allocator::find`] where nothing fits: creates a chunk, or searches everywhere before it
@@ -172,15 +178,12 @@ impl<B: Backing> Allocator<B> {
     #[inline]
     pub(super) fn free_area(&mut self, chunk: u32, area: Run) {
         self.statistics.empty_pages += u64::from(self.records.chunk(chunk).free(area));
-        if self.is_free(chunk) {
-            self.update_list(chunk);
-            self.balance_wanted |= self.has_two_free();
-            return;
-        }
-        if self.records.header(chunk).list != self.lists.sidelined {
+        if self.is_free(chunk) || self.records.header(chunk).list != self.lists.sidelined {
             self.update_list(chunk);
         }
-        self.balance_wanted |= self.should_depopulate(chunk);
+        if self.is_surplus(chunk) {
+            self.balance_from = self.balance_from.min(chunk);
+        }
     }
 
     #[inline(always)]
@@ -227,44 +230,57 @@ impl<B: Backing> Allocator<B> {
         Ok(())
     }
 
-    /// Does the work that [`Allocator::balance_wanted`] reports: destroys all chunks without an
-    /// object except one, and depopulates the pages of chunks with many empty ones. Calls the
-    /// backing once for each chunk and each range of pages that it returns.
+    /// Does some of the work that [`Allocator::balance_wanted`] reports: looks at [`LOOKS_MAX`]
+    /// chunks, up to the first that it destroys, because another one has no object either, or whose
+    /// pages it depopulates, because many are empty. Calls the backing once for each range of pages
+    /// that it returns.
     pub fn balance(&mut self) {
-        let kept = self.lists.head(self.lists.free());
-        self.visit_chunks(|this, chunk| {
-            if this.is_free(chunk) {
-                if chunk != kept {
-                    this.destroy(chunk);
-                }
-            } else if this.should_depopulate(chunk) {
-                this.depopulate_empty(chunk);
+        if !self.balance_wanted() {
+            return;
+        }
+        let next = self.visit_chunks(self.balance_from, |this, chunk| {
+            let is_surplus = this.is_surplus(chunk);
+            if is_surplus && !this.give_back(chunk) {
                 let sidelined = this.lists.sidelined;
                 this.lists.remove(&mut this.records, chunk);
                 this.lists.add(&mut this.records, chunk, sidelined, false);
             }
+            is_surplus
         });
+        self.balance_from = next.unwrap_or(NONE);
     }
 
     /// Returns everything without an object, even what [`Allocator::balance`] keeps for later
-    /// requests.
-    pub fn trim(&mut self) {
-        self.visit_chunks(|this, chunk| {
-            if this.is_free(chunk) {
-                this.destroy(chunk);
-            } else {
-                this.depopulate_empty(chunk);
+    /// requests: looks at [`LOOKS_MAX`] chunks from a number on, up to the first that has such
+    /// pages. Returns where to go on, `None` at the end.
+    pub fn trim(&mut self, from: u32) -> Option<u32> {
+        self.visit_chunks(from, |this, chunk| {
+            let has_empty = this.is_free(chunk) || this.records.header(chunk).empty != 0;
+            if has_empty {
+                this.give_back(chunk);
             }
-        });
+            has_empty
+        })
     }
 
-    fn visit_chunks(&mut self, visit: impl Fn(&mut Self, u32)) {
-        self.balance_wanted = false;
-        let mut from = 0;
-        while let Some(chunk) = self.records.next_live(from) {
-            visit(self, chunk);
-            from = chunk + 1;
+    /// Visits chunks until a visit returns true.
+    fn visit_chunks(&mut self, from: u32, visit: impl Fn(&mut Self, u32) -> bool) -> Option<u32> {
+        let mut next = from;
+        for _ in 0..LOOKS_MAX {
+            step();
+            let chunk = self.records.next_live(next)?;
+            next = chunk + 1;
+            if visit(self, chunk) {
+                break;
+            }
         }
+        Some(next)
+    }
+
+    /// True if a chunk is to be destroyed or depopulated.
+    #[inline]
+    fn is_surplus(&self, chunk: u32) -> bool {
+        if self.is_free(chunk) { self.has_two_free() } else { self.should_depopulate(chunk) }
     }
 
     fn has_two_free(&self) -> bool {
@@ -279,9 +295,18 @@ impl<B: Backing> Allocator<B> {
             && self.statistics.empty_pages > EMPTY_PAGES_HIGH + u64::from(empty)
     }
 
-    /// Destroys a chunk without an object.
-    fn destroy(&mut self, chunk: u32) {
+    /// Returns the pages of a chunk without an object. True if it has none, and is destroyed.
+    fn give_back(&mut self, chunk: u32) -> bool {
         self.depopulate_empty(chunk);
+        let is_free = self.is_free(chunk);
+        if is_free {
+            self.destroy(chunk);
+        }
+        is_free
+    }
+
+    /// Destroys a chunk without an object and populated pages.
+    fn destroy(&mut self, chunk: u32) {
         self.lists.remove(&mut self.records, chunk);
         let vacant = self.records.close(chunk, self.geometry.first_chunk, &mut self.backing);
         self.backing.destroy_chunk(chunk as usize, wide(vacant));
@@ -306,7 +331,7 @@ impl<B: Backing> Allocator<B> {
     /// True when [`Allocator::balance`] has work. An early call keeps less memory in use.
     #[inline]
     pub fn balance_wanted(&self) -> bool {
-        self.balance_wanted
+        self.balance_from != NONE
     }
 
     /// The state of the allocator.

@@ -107,7 +107,8 @@ pub unsafe fn free(handle: Handle) -> Result<(), FreeError> {
 /// Interrupts the CPUs that run this process, as a drain does. May sleep.
 pub fn trim() {
     caches::drain();
-    if let Some(allocator) = &mut MEMORY.lock().allocator {
-        allocator.trim();
+    let mut from = Some(0);
+    while let Some(next) = from {
+        from = MEMORY.lock().allocator.as_mut().and_then(|allocator| allocator.trim(next));
     }
 }

@@ -3,6 +3,7 @@
 use crate::dynamic::{Allocator, Config, PAGE_BYTES};
 
 use super::arena::Arena;
+use super::tester::{balance, trim};
 
 const UNIT_BYTES: usize = 32 << 10;
 const CONFIG: Config = Config { unit_bytes: UNIT_BYTES, chunks_max: 64, head_bytes: 0 };
@@ -49,12 +50,38 @@ fn free_chunks_are_destroyed_but_one() {
         a.free(object).unwrap();
     }
     assert!(a.balance_wanted());
-    a.balance();
+    balance(&mut a);
     assert_eq!(a.statistics().chunks, 1);
     a.verify().unwrap();
-    a.trim();
+    trim(&mut a);
     assert_eq!(a.statistics().chunks, 0);
     assert_eq!(a.statistics().populated_pages, 0);
+    a.verify().unwrap();
+}
+
+#[test]
+fn a_call_looks_at_few_chunks_and_returns_the_pages_of_one() {
+    const CHUNKS: usize = 200;
+    let config = Config { chunks_max: CHUNKS, ..CONFIG };
+    let mut a = Allocator::new(Arena::new(), config).unwrap();
+    let mut objects = pages(&mut a, CHUNKS * UNIT_BYTES / PAGE_BYTES);
+    // The last chunk has no object, and the others have nothing to give.
+    for object in objects.drain(objects.len() - 8..) {
+        a.free(object).unwrap();
+    }
+    assert_eq!((a.trim(0), a.trim(64), a.trim(128)), (Some(64), Some(128), Some(192)));
+    assert_eq!(a.statistics().chunks, 200);
+    assert_eq!((a.trim(192), a.trim(200), a.statistics().chunks), (Some(200), None, 199));
+    for object in objects {
+        a.free(object).unwrap();
+    }
+    for chunks in (1..199).rev() {
+        assert!(a.balance_wanted());
+        a.balance();
+        assert_eq!(a.statistics().chunks, chunks);
+    }
+    balance(&mut a);
+    assert_eq!((a.trim(0), a.trim(1), a.statistics().populated_pages), (Some(1), None, 0));
     a.verify().unwrap();
 }
 
@@ -69,7 +96,7 @@ fn empty_pages_of_chunks_in_use_are_given_back_and_the_chunks_used_again() {
         }
     }
     assert!(a.balance_wanted());
-    a.balance();
+    balance(&mut a);
     a.verify().unwrap();
     assert!((0..4).any(|chunk| a.is_sidelined(chunk)));
     assert!(a.backing().pages_given_back > 0);
@@ -92,7 +119,7 @@ fn the_hidden_head_is_never_handed_out_or_given_back() {
     assert_eq!(small, 16 << 10);
     a.free(large).unwrap();
     a.free(small).unwrap();
-    a.trim();
+    trim(&mut a);
     assert_eq!(a.populated_pages_of(0), 0b1111);
     assert_eq!(a.statistics().chunks, 1);
     a.verify().unwrap();

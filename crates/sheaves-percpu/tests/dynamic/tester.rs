@@ -146,7 +146,7 @@ impl Tester {
     }
 
     pub(crate) fn trim(&mut self) -> Outcome {
-        self.allocator.trim();
+        trim(&mut self.allocator);
         let statistics = self.allocator.statistics();
         if statistics.empty_pages != 0 {
             return Err(format!("{} empty pages after trim", statistics.empty_pages));
@@ -202,5 +202,20 @@ impl Tester {
             return Err(format!("{pages} pages are populated without an object"));
         }
         Ok(())
+    }
+}
+
+/// Trims as a whole.
+pub(crate) fn trim(allocator: &mut Allocator<Arena>) {
+    let mut from = Some(0);
+    while let Some(next) = from {
+        from = allocator.trim(next);
+    }
+}
+
+/// Balances until nothing is left to do.
+pub(crate) fn balance(allocator: &mut Allocator<Arena>) {
+    while allocator.balance_wanted() {
+        allocator.balance();
     }
 }
