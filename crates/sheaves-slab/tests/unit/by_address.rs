@@ -62,6 +62,30 @@ fn entries_are_found_until_they_are_removed() {
 }
 
 #[test]
+fn no_call_moves_all_entries() {
+    let mut table = Table::<Entry>::EMPTY;
+    let in_part = |table: &mut Table<Entry>| {
+        (0..table.part.capacity).filter(|index| table.part.entry(*index).address != 0).count()
+    };
+    for number in 1..=2000 {
+        let before = (table.part.base, in_part(&mut table));
+        assert!(table.insert(number * 16));
+        let is_same = table.part.base == before.0;
+        assert!(in_part(&mut table) - if is_same { before.1 } else { 0 } <= MOVED + 1);
+        assert!((1..=number).all(|number| table.find(number * 16).is_some()));
+        if number % 3 == 0 {
+            assert_eq!(
+                table.take(number / 3 * 16).map(|entry| entry.address),
+                Some(number / 3 * 16)
+            );
+            assert!(table.insert(number / 3 * 16));
+        }
+    }
+    assert_eq!((table.count(), table.old.capacity), (2000, 0));
+    table.clear();
+}
+
+#[test]
 fn the_table_does_not_grow_without_end() {
     let mut table = Table::<Entry>::EMPTY;
     let accepted = (1..2 * ENTRIES_MAX).take_while(|index| table.insert(index * 8)).count();
