@@ -80,7 +80,19 @@ unsafe extern "C" fn realloc_from(
     stack: usize,
     frame: usize,
 ) -> *mut u8 {
-    let frame = Frame { stack, frame };
+    let address = block.expose_provenance();
+    if size > MIDDLE_BYTES_MAX && large::stays(address, size) {
+        probe::large_resize(address, address, size);
+        return block;
+    }
+    // SAFETY: the same contract.
+    unsafe { realloc_slow(block, size, Frame { stack, frame }) }
+}
+
+/// # Safety
+/// As [`realloc`].
+#[inline(never)]
+unsafe fn realloc_slow(block: *mut u8, size: usize, frame: Frame) -> *mut u8 {
     if block.is_null() {
         return malloc_from(size, frame);
     }
@@ -100,7 +112,7 @@ unsafe extern "C" fn realloc_from(
         unsafe { copy_nonoverlapping(block, new, old.min(size)) };
         if is_debug() {
             // SAFETY: the caller no longer uses the old block.
-            unsafe { slow::free_from(block, stack, frame.frame) };
+            unsafe { slow::free_from(block, frame.stack, frame.frame) };
         } else {
             // SAFETY: as above.
             unsafe { free(block) };

@@ -11,6 +11,7 @@
 
 pub(crate) mod hardened;
 mod idle;
+mod sizes;
 mod table;
 
 use sheaves_rcu::internal::{self, keeper};
@@ -50,11 +51,14 @@ fn alloc_unlimited(size: usize, align: usize) -> (usize, bool) {
     if let Some(address) = alloc_idle(|idle| idle.take(bytes, align)) {
         return (address, false);
     }
-    if let Some(address) = alloc_kept(bytes, align) {
+    if let Some(address) = alloc_kept(bytes, align, 1) {
         return (address, true);
     }
     let mapped = map::aligned(bytes, align).or_else(|| map_after_return(bytes, align));
-    let Some(address) = mapped else { return NONE };
+    let Some(address) = mapped else {
+        let kept = alloc_kept(bytes, align, usize::MAX);
+        return kept.map_or(NONE, |address| (address, true));
+    };
     if !TABLE.lock().insert(Entry { address, bytes }) {
         // SAFETY: mapped just now, and not returned yet.
         unsafe { map::unmap(address, bytes) };
@@ -96,14 +100,25 @@ fn alloc_idle(take: impl FnOnce(&mut Idle) -> Option<Pages>) -> Option<usize> {
 }
 
 /// A block in a kept range that is at most twice as large as necessary.
-fn alloc_kept(bytes: usize, align: usize) -> Option<usize> {
-    let mut table = TABLE.lock();
-    let range = table.take_kept(|range| {
+fn alloc_kept(bytes: usize, align: usize, pieces: usize) -> Option<usize> {
+    let fits = |range: Entry| {
         range.address.is_multiple_of(align) && range.bytes >= bytes && range.bytes / 2 <= bytes
-    })?;
+    };
+    let (mut table, range) = take_kept(pieces, fits)?;
     table.in_doubt -= 1;
     table.store_block(range);
     Some(range.address)
+}
+
+/// Takes a kept range that fits, which is in doubt then. Searches `pieces` of the table at most and
+/// gives the lock up in between.
+fn take_kept(pieces: usize, fits: impl Fn(Entry) -> bool) -> Option<(Held<'static, Table>, Entry)> {
+    let pieces = pieces.min(TABLE.lock().kept_pieces());
+    (0..pieces).find_map(|_| {
+        let mut table = TABLE.lock();
+        let range = table.take_kept(&fits)?;
+        Some((table, range))
+    })
 }
 
 /// Bytes of the block that starts at an address.
@@ -197,15 +212,16 @@ pub(crate) fn trim(keep_bytes: usize) -> usize {
     loop {
         let mut table = TABLE.lock();
         let oldest = if table.idle.bytes() > keep_bytes { table.idle.take_oldest() } else { None };
-        let oldest = oldest.map(|pages| table.doubt(pages));
-        let Some(range) = oldest.or_else(|| table.take_kept(|_| true)) else { return bytes };
+        let Some(range) = oldest.map(|pages| table.doubt(pages)) else { break };
         drop(table);
         unmap_or_keep(range);
-        if oldest.is_none() {
-            return bytes;
-        }
         bytes += range.bytes;
     }
+    if let Some((table, range)) = take_kept(usize::MAX, |_| true) {
+        drop(table);
+        unmap_or_keep(range);
+    }
+    bytes
 }
 
 /// Unmaps a range that is in doubt, then those that are kept for as long as the kernel allows it.
@@ -228,6 +244,14 @@ fn unmap_or_keep(mut range: Entry) {
         let Some(next) = table.take_kept(|_| true) else { return };
         range = next;
     }
+}
+
+/// True if a block keeps its address and its pages with a new size, as far as is known without the
+/// lock; false where the resize may change a sample.
+#[inline]
+pub(crate) fn stays(address: usize, size: usize) -> bool {
+    // As in `resize_in_table`: what is less than `TAIL_BYTES_MIN` more than enough, in whole pages.
+    sizes::bytes_of(address).wrapping_sub(size) < TAIL_BYTES_MIN && !sampling::large::may_note()
 }
 
 /// Resizes a block, if that needs no copy; 0, with the block unchanged, when it does. `None` when
@@ -272,6 +296,8 @@ fn resize_in_table(address: usize, size: usize, request: &AllocRequest) -> Optio
         if old_bytes - bytes >= TAIL_BYTES_MIN {
             table.resize(index, bytes);
             let_idle(table, Entry { address: address + bytes, bytes: old_bytes - bytes });
+        } else {
+            sizes::note(address, old_bytes);
         }
         return resized;
     }

@@ -5,9 +5,10 @@ use sheaves_rcu::internal::keeper;
 use sheaves_slab::internal::by_address::{self, ByAddress, CAPACITY_MIN};
 use sheaves_slab::internal::{chunk, limit};
 use sheaves_sys::clock;
-use sheaves_sys::lock::Lock;
+use sheaves_sys::lock::{Lock, step};
 
 use super::idle::{IDLE_BYTES_MAX, Idle, Pages, RANGES_MAX};
+use super::sizes;
 
 /// One mapping; address 0 marks an empty entry, an address plus [`KEPT`] a range without a block.
 #[repr(C)]
@@ -42,11 +43,15 @@ pub(crate) struct Table {
     pub(super) idle: Idle,
     /// Bytes of idle ranges that were returned to the kernel so far.
     pub(super) returned_bytes: u64,
+    /// Where the search for ranges that are kept goes on.
+    next_kept: usize,
     /// Freed blocks of a hardened process that are still mapped, see `hardened`; the next place.
     pub(super) retired: [Entry; RETIRED],
     pub(super) next_retired: usize,
 }
 
+/// Entries that one search for a range that is kept looks at, see [`Table::take_kept`].
+const PIECE: usize = 128;
 /// See `hardened`.
 pub(super) const RETIRED: usize = 256;
 const _: () = assert!(CAPACITY_MIN / 2 > RANGES_MAX);
@@ -63,6 +68,7 @@ impl Table {
             in_doubt: 0,
             idle: Idle::new(),
             returned_bytes: 0,
+            next_kept: 0,
             retired: [NONE; RETIRED],
             next_retired: 0,
         }
@@ -99,6 +105,7 @@ impl Table {
     /// Removes the block at `index`.
     pub(super) fn remove(&mut self, index: usize) -> Entry {
         let removed = self.entries.remove(index);
+        sizes::forget(removed.address);
         self.count -= 1;
         self.bytes -= removed.bytes;
         removed
@@ -107,6 +114,7 @@ impl Table {
     /// Changes the length of the block at `index`.
     pub(super) fn resize(&mut self, index: usize, bytes: usize) {
         let entry = self.entry(index);
+        sizes::forget(entry.address);
         let old_bytes = core::mem::replace(&mut entry.bytes, bytes);
         self.bytes = self.bytes - old_bytes + bytes;
     }
@@ -168,11 +176,18 @@ impl Table {
         self.entries.store(Entry { address: range.address + KEPT, bytes: range.bytes });
     }
 
-    /// Takes a range that fits from those that are kept; it is in doubt from then on.
-    pub(super) fn take_kept(&mut self, fits: impl Fn(Entry) -> bool) -> Option<Entry> {
+    /// In how many calls [`Table::take_kept`] looks at all ranges.
+    pub(super) fn kept_pieces(&self) -> usize {
         // All entries are of blocks where no range is kept.
-        let end = if self.entries.count() == self.count { 0 } else { self.entries.capacity() };
-        for index in 0..end {
+        let is_any = self.entries.count() != self.count;
+        if is_any { self.entries.capacity().div_ceil(PIECE) } else { 0 }
+    }
+
+    /// Takes a range that fits from some of those that are kept; it is in doubt from then on.
+    pub(super) fn take_kept(&mut self, fits: impl Fn(Entry) -> bool) -> Option<Entry> {
+        for _ in 0..PIECE.min(self.kept_pieces() * PIECE) {
+            step();
+            let index = self.next_kept % self.entries.capacity();
             let Entry { address, bytes } = *self.entry(index);
             let range = Entry { address: address & !KEPT, bytes };
             if address & KEPT != 0 && fits(range) {
@@ -180,6 +195,7 @@ impl Table {
                 self.in_doubt += 1;
                 return Some(range);
             }
+            self.next_kept = index + 1;
         }
         None
     }

@@ -17,7 +17,7 @@ fn has(table: &mut Table, number: usize) -> bool {
 }
 
 #[test]
-fn a_table_grows_in_one_step() {
+fn a_table_grows() {
     let mut table = table(1000);
     assert_eq!((table.entries.capacity(), table.count), (2048, 1000));
     assert!((1..=1000).all(|number| has(&mut table, number)));
@@ -48,4 +48,25 @@ fn ranges_without_a_block_are_kept_and_taken_again() {
     assert!(table.find(9 * PAGE).is_none() && table.take_kept(|range| range.bytes > 9).is_none());
     assert_eq!(table.take_kept(|_| true).map(|range| range.address), Some(9 * PAGE));
     assert_eq!((table.entries.count() - table.count, table.in_doubt), (0, 1));
+}
+
+#[test]
+fn a_search_for_a_kept_range_goes_on_where_the_last_one_ended() {
+    let mut table = table(1000);
+    assert_eq!(table.kept_pieces(), 0);
+    for number in 2001..=2010 {
+        table.in_doubt += 1;
+        table.keep(Entry { address: number * PAGE, bytes: number });
+    }
+    let pieces = table.kept_pieces();
+    assert_eq!(pieces, 2048 / PIECE);
+    assert!((0..3 * pieces).all(|_| table.take_kept(|range| range.bytes > 2010).is_none()));
+    // Those of the last pieces are found in the last ones.
+    let mut calls = 0;
+    while table.kept_pieces() != 0 {
+        table.take_kept(|_| true);
+        calls += 1;
+    }
+    assert!(calls > 10 && calls <= pieces + 10, "{calls} calls");
+    assert_eq!(table.in_doubt, 10);
 }

@@ -23,7 +23,14 @@ pub fn note_alloc(address: usize, request: &AllocRequest) {
 #[inline]
 #[must_use]
 pub fn note_resize(address: usize, new_address: usize, old: usize, request: &AllocRequest) -> bool {
-    (rate() != 0 || open_records() != 0) && note_resize_slow(address, new_address, old, request)
+    may_note() && note_resize_slow(address, new_address, old, request)
+}
+
+/// True if [`note_resize`] has to be called.
+#[inline]
+#[must_use]
+pub fn may_note() -> bool {
+    rate() != 0 || open_records() != 0
 }
 
 #[cold]
