@@ -7,21 +7,15 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde::Deserialize;
 
-use super::number::number;
+use super::number::{number, range};
 use crate::median::geometric_mean;
 use crate::programs::{OURS, is_peer};
 
 /// The report's file in the folder of a machine.
 const FILE: &str = "programs.json";
-/// The programs that the README shows.
-const IN_README: [&str; 3] = ["mariadb-rw", "redis-lpush", "node-json"];
 
 const HEAD: &str = "Throughput of programs to that on glibc's malloc, higher is better; in \
                     brackets peak memory to glibc's, lower is better.";
-const README_HEAD: &str = "\
-| program, under `sheaves run` | throughput to glibc | best other | peak memory to glibc |
-|---|--:|--:|--:|
-";
 
 /// A report: the fields that are used here.
 #[derive(Deserialize)]
@@ -33,7 +27,6 @@ struct Report {
 #[derive(Deserialize)]
 struct Program {
     name: String,
-    what: String,
     /// By allocator; `None` where the program did not run.
     rows: Vec<Option<Row>>,
 }
@@ -68,25 +61,25 @@ pub(super) fn all(folder: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// The README's programs; empty where the machine has no report.
+/// The README's rows: geometric means over the programs; empty where the machine has no report.
 pub(super) fn in_readme(folder: &Path) -> anyhow::Result<String> {
     let Some(report) = read(folder)? else { return Ok(String::new()) };
-    let ours = report.allocators.iter().position(|name| name == OURS);
-    let ours = ours.with_context(|| format!("{FILE} has no {OURS}"))?;
-    let mut text = README_HEAD.to_owned();
-    for program in report.programs.iter().filter(|it| IN_README.contains(&it.name.as_str())) {
-        let peers = report.allocators.iter().enumerate();
-        let peers = peers.filter(|(_, name)| is_peer(name));
-        let peers = peers.filter_map(|(index, name)| Some((name, program.figures(index)?.0)));
-        let best = peers.max_by(|a, b| a.1.total_cmp(&b.1));
-        let (name, best) = best.with_context(|| format!("{FILE} has no peers"))?;
-        let figures = program.figures(ours);
-        let (ratio, peak) = figures.with_context(|| format!("{FILE} has no row of {OURS}"))?;
-        let [ratio, best, peak] = [ratio, best, peak].map(number);
-        let Program { name: program, what, .. } = program;
-        let _ = writeln!(text, "| {program}: {what} | {ratio} | {name} {best} | {peak} |");
+    let mut text = String::new();
+    for words in ["throughput to glibc, more is better", "peak memory to glibc"] {
+        let is_memory = words.starts_with("peak");
+        let mean = |index: usize| {
+            let run = report.programs.iter().filter_map(|program| program.figures(index));
+            geometric_mean(run.map(|(ratio, peak)| if is_memory { peak } else { ratio }))
+        };
+        let named = || report.allocators.iter().enumerate();
+        let ours = named().find(|(_, name)| *name == OURS);
+        let (ours, _) = ours.with_context(|| format!("{FILE} has no {OURS}"))?;
+        let peers = range(named().filter(|(_, name)| is_peer(name)).map(|(index, _)| mean(index)));
+        let count = report.programs.len();
+        let own = number(mean(ours));
+        let _ = writeln!(text, "| {count} programs, {words} | {own} | {peers} | | `programs` |");
     }
-    Ok(text + "\n")
+    Ok(text)
 }
 
 fn read(folder: &Path) -> anyhow::Result<Option<Report>> {

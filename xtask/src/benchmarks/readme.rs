@@ -1,0 +1,38 @@
+//! The README's table: ranges over the processors that have been measured.
+
+use core::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use super::lines::{Figures, LINES, figures};
+use super::number::range;
+use super::programs;
+
+const HEAD: &str = "\
+| ns | Sheaves | best peer | ratio | table |
+|---|--:|--:|--:|---|
+";
+
+/// The figures of these machines.
+pub(super) fn figures_of(machines: &[PathBuf]) -> anyhow::Result<String> {
+    let mut text = HEAD.to_owned();
+    for line in LINES.iter().filter(|line| line.is_in_readme) {
+        let of_machines = machines.iter().map(|folder| figures(line, folder));
+        let of_machines: Vec<Figures> =
+            of_machines.filter_map(Result::transpose).collect::<anyhow::Result<_>>()?;
+        let range = |figure: fn(&Figures) -> f64| range(of_machines.iter().map(figure));
+        let [own, best, ratio] = [range(|it| it.own), range(|it| it.best), range(Figures::ratio)];
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "| {} | {own} | {best} | {ratio} | `{}` |", line.words, line.table);
+    }
+    for folder in machines {
+        text.push_str(&programs::in_readme(folder)?);
+    }
+    let names: Vec<_> = machines.iter().map(|folder| name(folder)).collect();
+    let _ = writeln!(text, "\nRanges over {}, with two CPUs each.", names.join(", "));
+    Ok(text)
+}
+
+/// The name of a machine.
+fn name(folder: &Path) -> String {
+    folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
