@@ -1,6 +1,6 @@
 //! Blocks without red zones: from a size to a block, and from an address to its block.
 
-use sheaves_slab::internal::granule::{self, Granule};
+use sheaves_slab::internal::granule::Granule;
 use sheaves_slab::internal::sampling::AllocRequest;
 use sheaves_slab::internal::trap;
 use sheaves_slab::internal::{CacheId, checking, slab};
@@ -80,12 +80,6 @@ pub(crate) fn is_freed(address: usize) -> bool {
 
 /// Frees a block.
 pub(crate) fn free(address: usize, frame: Frame) {
-    // In a hardened process each free comes here: first the look-up that nearly all of them need.
-    let entry = granule::entry_of(address).unwrap_or(0);
-    if let Some(id) = CacheId::of_size_class_entry(entry as u16) {
-        // SAFETY: as below.
-        return unsafe { by_id::check_and_free(id, address) };
-    }
     match look_up(address) {
         // SAFETY: the caller no longer uses the block; `check_and_free` checks the rest.
         Some(Block::Object { class }) => unsafe {
@@ -100,7 +94,12 @@ pub(crate) fn free(address: usize, frame: Frame) {
 
 /// Bytes of a block that its user may use.
 pub(crate) fn usable(address: usize) -> usize {
-    match look_up(address) {
+    usable_in(address, look_up(address))
+}
+
+/// [`usable`] of what was found at an address.
+fn usable_in(address: usize, block: Option<Block>) -> usize {
+    match block {
         Some(Block::Object { class }) if has_bounds(class) => {
             by_id::check_allocated(CacheId::of_class(class), address);
             bounds::requested(CacheId::of_class(class), address)
@@ -122,11 +121,12 @@ pub(crate) fn is_of_size(address: usize, size: usize, align: usize, may_be_resiz
     if size > isize::MAX as usize {
         return false;
     }
-    let (usable, wanted) = (usable(address), classes::of_request(size, align));
-    let is_same = match look_up(address) {
+    let (block, wanted) = (look_up(address), classes::of_request(size, align));
+    let usable = usable_in(address, block);
+    let is_same = match block {
         Some(Block::Object { class }) if has_bounds(class) => return size == usable,
         Some(Block::Object { class }) => wanted == Some(class),
-        Some(Block::Trap { bytes }) => return size == bytes,
+        Some(Block::Trap { .. }) => return size == usable,
         // A block of no bytes has a page, too.
         _ => wanted.is_none() && size.max(1) > usable.saturating_sub(map::page_bytes()),
     };

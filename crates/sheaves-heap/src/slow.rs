@@ -125,6 +125,10 @@ pub(crate) unsafe extern "C" fn free_from(block: *mut u8, stack: usize, frame: u
     if block.is_null() {
         return;
     }
+    // SAFETY: the caller no longer uses the block.
+    if unsafe { by_id::free_quick(block.expose_provenance()) } {
+        return;
+    }
     errno::preserve(|| {
         let start = checked_start_of(block);
         if is_debug() {

@@ -20,7 +20,7 @@ use crate::space::cache_id::{CLASSES_MAX, CacheId};
 use crate::space::granule::{self, Granule};
 use crate::space::window::GRANULE_BYTES;
 use crate::space::{checking, slab};
-use crate::{fork, layer, slow};
+use crate::{fork, hardened, layer, slow};
 
 /// Before a shape is computed, which depends on the mode of the process.
 pub(crate) fn start() -> Result<(), CacheError> {
@@ -68,7 +68,7 @@ pub fn create_class(
 pub fn create_unreadable_class(class: usize, name: &str) -> Result<CacheId, CacheError> {
     start()?;
     let shape = Shape::new(Layout::new::<u64>()).ok_or(CacheError::Layout)?;
-    let shape = Shape { unreadable: true, ..shape };
+    let shape = Shape { unreadable: true, quick_bytes: 0, ..shape };
     create(name, shape, class + 1..CLASSES_MAX.min(class + 1) + 1)
 }
 
@@ -85,6 +85,17 @@ pub fn alloc(id: CacheId, request: &AllocRequest) -> usize {
 #[must_use]
 pub fn take_reads_zero(object: usize) -> bool {
     Granule::of(object).is_some_and(|granule| slab::header(granule).take_reads_zero())
+}
+
+/// Frees a block of malloc in a hardened process, if it is an object like most. False, with nothing
+/// changed, if it is another one, or an error. Keeps `errno`.
+///
+/// # Safety
+/// The caller no longer uses the block.
+#[inline]
+pub unsafe fn free_quick(block: usize) -> bool {
+    let entry = granule::entry_of(block).unwrap_or(0) as u16;
+    CacheId::of_size_class_entry(entry).is_some_and(|id| hardened::free_quick(id, block))
 }
 
 /// Frees an object by the slow path, after checking that the address, which is in a slab of the

@@ -9,6 +9,7 @@ use core::sync::atomic::Ordering;
 
 use sheaves_percpu::internal::slots::attach;
 use sheaves_percpu::internal::{Cursor, Word, pop_slow, push_slow};
+use sheaves_sys::errno;
 use sheaves_sys::membarrier::Reach;
 
 use crate::checked::samples::{self, sample_if_tagged};
@@ -20,6 +21,7 @@ use crate::moves::{flush, refill, registry};
 use crate::parts::pool;
 use crate::records::object_bytes;
 use crate::records::profile::AllocRequest;
+use crate::returning::surplus;
 use crate::space::cache_id::CacheId;
 use crate::space::granule::Granule;
 use crate::space::slab;
@@ -73,31 +75,45 @@ fn take_one(id: CacheId, request: &AllocRequest) -> usize {
     sample_if_tagged(id, Entry::from_bits(one[0]), request)
 }
 
-/// Frees an object. That of a size class is in a slab of it. True where nothing has changed but the
-/// object and the current slot's sheaf.
+/// Frees an object that is not watched, of the size class that the owner map has for it. False,
+/// with nothing changed, if that needs [`free`], or is an error. Keeps `errno`.
 #[inline]
-pub(crate) fn free(id: CacheId, object: usize) -> bool {
-    // Ends its record, if it has one. The object goes into quarantine in any case.
-    let _ = tags::freed(object);
-    if !quarantine::seal(id, id.shape(), object) {
-        return true;
-    }
-    let [freed, _] = id.hardened_words();
-    // SAFETY: the object is sealed: it is the caller's, and only pushed here.
-    let is_pushed = id.is_class() && unsafe { push_slow(freed, object) };
-    if !is_pushed {
-        free_sealed(id, object);
-    }
-    is_pushed
+pub(crate) fn free_quick(id: CacheId, object: usize) -> bool {
+    let shape = id.shape();
+    let Some(place) = quarantine::mark_quick(shape, object) else { return false };
+    quarantine::seal_marked(id, shape, object, place);
+    give(id, object);
+    true
 }
 
-/// [`free`] where the current slot has no room for the object, which is sealed.
-#[cold]
-fn free_sealed(id: CacheId, object: usize) {
-    if !push_sealed(id, object) {
-        quarantine::add(id, object);
+/// Frees an object. That of a size class is in a slab of it.
+pub(crate) fn free(id: CacheId, object: usize) {
+    // Ends its record, if it has one. The object goes into quarantine in any case.
+    let _ = tags::freed(object);
+    if quarantine::seal(id, id.shape(), object) {
+        give(id, object);
     }
-    quarantine::flush_surplus(id);
+}
+
+/// Puts an object that is sealed into the current slot, or into quarantine.
+#[inline]
+fn give(id: CacheId, object: usize) {
+    let [freed, _] = id.hardened_words();
+    // SAFETY: the object is sealed: it is the caller's, and only pushed here.
+    if !id.is_class() || !unsafe { push_slow(freed, object) } {
+        give_slow(id, object);
+    }
+}
+
+#[cold]
+fn give_slow(id: CacheId, object: usize) {
+    errno::preserve(|| {
+        if !push_sealed(id, object) {
+            quarantine::add(id, object);
+        }
+        quarantine::flush_surplus(id);
+        surplus::after_free();
+    });
 }
 
 /// Pushes a sealed object to the current slot, whose full sheaf goes to the queue. False if it was
@@ -109,7 +125,7 @@ fn push_sealed(id: CacheId, object: usize) -> bool {
         if !attach() {
             break;
         }
-        // SAFETY: as in `free`.
+        // SAFETY: as in `give`.
         if unsafe { push_slow(freed, object) } {
             return true;
         }

@@ -104,11 +104,7 @@ pub(crate) fn free_slow(id: CacheId, object: usize) {
             Some(object) => push(id, object),
             None => flush::flush(id, &mut [object]),
         },
-        Checking::Hardened | Checking::Exact => {
-            if hardened::free(id, object) {
-                return;
-            }
-        }
+        Checking::Hardened | Checking::Exact => return hardened::free(id, object),
         Checking::Debug => debug::free(id, object),
     }
     surplus::after_free();

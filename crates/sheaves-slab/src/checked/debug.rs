@@ -47,7 +47,7 @@ pub(crate) fn defer(id: CacheId, object: usize) -> bool {
 pub(crate) fn end_deferral(id: CacheId, objects: &[usize]) {
     for object in objects {
         let (slab, place) = slab_and_deferred_place(id, *object);
-        slab.let_go(place / 64, 1 << (place % 64));
+        slab.let_go(place);
         close_record(*object);
     }
 }

@@ -140,6 +140,9 @@ fn flush_run(id: CacheId, shape: &Shape, granule: Granule, run: &[usize]) {
 }
 
 fn put(id: CacheId, slab: &Slab, word: usize, bits: u64, start: usize) {
+    if !id.shape().is_plain() {
+        slab.hold(word, bits);
+    }
     if !counting::put_bits(&slab.bits[word], bits) {
         die_of_double_free(id, start + word * 64 * id.shape().stride);
     }

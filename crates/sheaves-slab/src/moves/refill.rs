@@ -15,15 +15,12 @@ use crate::moves::{home, tags};
 use crate::parts::pool;
 use crate::parts::shape::Shape;
 use crate::parts::slab_lists::SlabLists;
-use crate::records::{object_bytes, secret};
+use crate::records::object_bytes::{self, NEW};
 use crate::space::cache_id::CacheId;
 use crate::space::chunk::Run;
 use crate::space::hint::Hint;
 use crate::space::window::GRANULE_BYTES;
 use crate::space::{checking, chunk, slab};
-
-/// The bit of an object that was never allocated, while a hardened cache refills.
-const NEW: usize = 1;
 
 /// Fills `out` with objects, so that reading it from the back gives ascending addresses within a
 /// slab. Returns how many there are, at the end of `out`; fewer than its length when memory is out.
@@ -48,6 +45,9 @@ pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
             slab.take(!shape.is_plain(), place, |index, is_new| {
                 place -= 1;
                 out[place] = address + index * shape.stride + if is_new { NEW } else { 0 };
+                if !shape.is_plain() && !shape.has_state() {
+                    slab.let_go(index);
+                }
             });
             slabs.move_slab(granule, shape);
             // What is taken is less each time.
@@ -63,12 +63,7 @@ pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
     }
     let count = out.len() - place;
     if !shape.is_plain() {
-        secret::shuffle(&mut out[place..]);
-        for object in &mut out[place..] {
-            let is_new = *object & NEW != 0;
-            *object &= !NEW;
-            object_bytes::prepare(shape, *object, is_new);
-        }
+        object_bytes::prepare(shape, &mut out[place..]);
     }
     id.descriptor().depot.count_refill(shape, count);
     probe::refill(id.number().into(), out.len(), count, shape.size);
@@ -103,18 +98,20 @@ pub(crate) fn take_watched(id: CacheId) -> Option<usize> {
         }
         if let Some(granule) = slabs.watched(shape) {
             let slab = slab::header(granule);
-            let mut taken = (0, false);
+            let mut taken = [0];
             slab.take(!shape.is_plain(), 1, |index, is_new| {
-                taken = (granule.address() + index * shape.stride, is_new);
+                taken[0] = granule.address() + index * shape.stride + if is_new { NEW } else { 0 };
+                if !shape.is_plain() && !shape.has_state() {
+                    slab.let_go(index);
+                }
             });
             slabs.move_slab(granule, shape);
             drop(slabs);
-            let (object, is_new) = taken;
             if !shape.is_plain() {
-                object_bytes::prepare(shape, object, is_new);
+                object_bytes::prepare(shape, &mut taken);
             }
             id.descriptor().depot.count_refill(id.shape(), 1);
-            return Some(object);
+            return Some(taken[0]);
         }
         drop(slabs);
         made = Some(make_slab(shape)?);

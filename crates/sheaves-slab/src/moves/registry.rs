@@ -11,7 +11,7 @@ use sheaves_sys::{lock::Lock, options, probe};
 
 use crate::parts::descriptor;
 use crate::parts::shape::Shape;
-use crate::records::{object_bytes, profile, trap};
+use crate::records::{profile, secret, trap};
 use crate::space::cache_id::{CacheId, NAMED_FIRST, NAMED_FIRST_HARDENED};
 use crate::space::chunk::{self, HugePages};
 use crate::space::hint::Hint;
@@ -68,6 +68,9 @@ pub(crate) fn create(shape: Shape, mut numbers: Range<usize>) -> Result<CacheId,
     }
     let id = CacheId::new(number as u16);
     NUMBERS_USED.set(numbers_used().max(number + 1));
+    if !shape.is_plain() {
+        secret::draw();
+    }
     // SAFETY: the registry lock is held, and no cache has the number.
     unsafe { id.set_shape(shape) };
     prepare_words(number + 1);
@@ -90,7 +93,6 @@ impl Registry {
     fn start(&mut self) -> bool {
         if !self.started && try_start() && window::start() {
             checking::start();
-            object_bytes::start();
             self.started = true;
             chunk::CHUNKS.lock().huge_pages = match options::HUGE_PAGES.word() {
                 "never" => HugePages::Never,

@@ -80,6 +80,9 @@ pub(crate) struct Shape {
     pub(crate) sheaf_objects: usize,
     pub(crate) constructor: Option<Constructor>,
     pub(crate) checking: Checking,
+    /// Bytes of a slab of several objects whose canary is their state, where a free does no more
+    /// than hardened mode asks for; otherwise 0. See `checked::quarantine`.
+    pub(crate) quick_bytes: usize,
     /// Objects can be neither read nor written: blocks of size 0.
     pub(crate) unreadable: bool,
     /// Empty slabs are kept for one grace period.
@@ -99,6 +102,7 @@ impl Shape {
         sheaf_objects: 0,
         constructor: None,
         checking: Checking::Plain,
+        quick_bytes: 0,
         unreadable: false,
         typesafe: false,
         name: Name { bytes: [0; NAME_BYTES], count: 0 },
@@ -159,7 +163,20 @@ impl Shape {
         let reciprocal = u64::MAX / stride as u64 + 1;
         let slab_objects = slab_objects.min(objects_max);
         let none = Shape::NONE;
-        Shape { size, stride, reciprocal, granules, slab_objects, sheaf_objects, checking, ..none }
+        let mut shape = Shape {
+            size,
+            stride,
+            reciprocal,
+            granules,
+            slab_objects,
+            sheaf_objects,
+            checking,
+            ..none
+        };
+        if shape.has_state() && !shape.is_alone() && checking != Checking::Debug {
+            shape.quick_bytes = granules * GRANULE_BYTES;
+        }
+        shape
     }
 
     /// False where every call takes a slow path of its own, and frees wait in a quarantine.

@@ -31,13 +31,15 @@ use sheaves_sys::{map, report, tls};
 use crate::parts::shape::{CANARY_BYTES, Shape};
 use crate::records::secret::canary;
 use crate::records::{last_frees, secret};
-use crate::space::checking::{self, Checking};
+use crate::space::checking::Checking;
 
 /// Contents of freed objects of debug caches (the byte of the kernel's `POISON_FREE`).
 pub(crate) const POISON: u8 = 0x6b;
 /// Objects are cleared by pieces of this size. A piece that is zero is only read: it may be memory
 /// that was never touched.
 const PIECE_BYTES: usize = 4096;
+/// So much of an object is fetched ahead; from there on the CPU knows how it goes on.
+const FETCHED_BYTES: usize = 512;
 
 /// In tests findings can be counted: 0 as long as they end the process, else 1 and their number.
 #[cfg(feature = "faults")]
@@ -56,28 +58,47 @@ pub(crate) fn found(text: core::fmt::Arguments<'_>) {
     report::die(text)
 }
 
-/// Asks the kernel for random bits, in a hardened process. When the heap starts.
-pub(crate) fn start() {
-    if checking::is_hardened() {
-        secret::draw();
+/// The bit of an object that was never allocated, for [`prepare`].
+pub(crate) const NEW: usize = 1;
+/// So many objects ahead are fetched.
+const AHEAD: usize = 6;
+
+/// Prepares objects to be allocated, which the caller has taken from their slabs or the quarantine,
+/// in random order: checks that nothing was written to them since they were freed, and writes their
+/// canaries. A new object, which was never freed, is not read: that would be a page fault.
+pub(crate) fn prepare(shape: &Shape, objects: &mut [usize]) {
+    secret::shuffle(objects);
+    let has_canary = shape.has_canary();
+    for index in 0..objects.len() {
+        if let Some(ahead) = objects.get(index + AHEAD) {
+            fetch(ahead & !NEW, shape.stride);
+        }
+        let (is_new, object) = (objects[index] & NEW != 0, objects[index] & !NEW);
+        objects[index] = object;
+        let in_use = canary(object);
+        if !is_new && !shape.unreadable {
+            check_bytes(shape, object, in_use);
+        }
+        if has_canary {
+            // Relaxed: the object behind it may be freed at the same time, see `check_neighbour`.
+            canary_of(shape, object).store(in_use, Ordering::Relaxed);
+        }
     }
 }
 
-/// Checks that nothing was written to an object since it was freed, and writes its canary. The
-/// caller has just taken it from its slab or the quarantine. A new object, which was never freed,
-/// is not read: that would be a page fault.
-pub(crate) fn prepare(shape: &Shape, object: usize, is_new: bool) {
-    if shape.unreadable {
-        return;
+/// Fetches the first and the last lines of an object into the CPU's caches.
+#[inline]
+fn fetch(object: usize, bytes: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint: any address is valid for it.
+        let fetch =
+            |place| unsafe { _mm_prefetch::<_MM_HINT_T0>(with_exposed_provenance_mut(place)) };
+        fetch(object + bytes - 1);
+        (0..bytes.min(FETCHED_BYTES)).step_by(64).for_each(|place| fetch(object + place));
     }
-    let in_use = canary(object);
-    if !is_new {
-        check_bytes(shape, object, in_use);
-    }
-    if shape.has_canary() {
-        // Relaxed: the object behind it may be freed at the same time, see `check_neighbour`.
-        canary_of(shape, object).store(in_use, Ordering::Relaxed);
-    }
+    let _unused_elsewhere = (object, bytes);
 }
 
 /// Checks that nothing was written to an object since it was freed. The caller owns it.
@@ -150,6 +171,12 @@ pub(crate) fn mark_free(shape: &Shape, object: usize) -> Found {
     if found == !in_use { Found::Free } else { Found::Damage }
 }
 
+/// True if the canary of an object that has its state elsewhere is as it should be.
+pub(crate) fn is_marked_in_use(shape: &Shape, object: usize) -> bool {
+    // Relaxed: the object is the caller's.
+    !shape.has_canary() || canary_of(shape, object).load(Ordering::Relaxed) == canary(object)
+}
+
 /// True if the canary of an object says that it is free.
 pub(crate) fn is_marked_free(shape: &Shape, object: usize) -> bool {
     // Relaxed: a snapshot, of an object that its owner changed last.
@@ -162,15 +189,6 @@ pub(crate) fn mend(shape: &Shape, object: usize) {
     let free = if shape.has_state() { !in_use } else { in_use };
     // Relaxed: the object is the caller's.
     canary_of(shape, object).store(free, Ordering::Relaxed);
-}
-
-/// Checks the canary of an object that is freed and has its state elsewhere.
-pub(crate) fn check_canary(shape: &Shape, object: usize) {
-    // Relaxed: the object is the caller's.
-    if shape.has_canary() && canary_of(shape, object).load(Ordering::Relaxed) != canary(object) {
-        report_overflow(shape, object);
-        mend(shape, object);
-    }
 }
 
 #[cold]
@@ -203,16 +221,16 @@ fn report_underflow(shape: &Shape, object: usize, neighbour: usize) {
 }
 
 /// Clears an object that is freed, or makes it inaccessible.
+#[inline]
 pub(crate) fn clear(shape: &Shape, object: usize) {
     if shape.is_hidden() {
         make_inaccessible(object, shape.stride);
     } else if shape.may_clear() {
         // SAFETY: the object is of this shape and was freed.
         let bytes = unsafe { bytes_of(object, cleared_bytes(shape)) };
-        if shape.checking == Checking::Debug {
-            bytes.fill(POISON);
-        } else if bytes.len() < PIECE_BYTES {
-            bytes.fill(0);
+        let value = if shape.checking == Checking::Debug { POISON } else { 0 };
+        if value != 0 || bytes.len() < PIECE_BYTES {
+            bytes.fill(value);
         } else {
             fill_with_zeros(bytes);
         }
@@ -236,6 +254,7 @@ pub(crate) fn make_accessible(shape: &Shape, object: usize) -> bool {
 }
 
 /// Returns the pages of a range to the kernel and makes them inaccessible. The caller owns it.
+#[cold]
 pub(crate) fn make_inaccessible(address: usize, bytes: usize) {
     // SAFETY: nothing in the range is live.
     unsafe { map::uncommit(address, bytes) };
@@ -253,6 +272,7 @@ pub(crate) fn zero(shape: &Shape, address: usize, count: usize) {
 }
 
 /// Reads before it writes, so that pages without memory stay so.
+#[cold]
 fn fill_with_zeros(bytes: &mut [u8]) {
     let pieces = bytes.chunks_mut(PIECE_BYTES);
     pieces.filter(|piece| !are_all(piece, 0)).for_each(|piece| piece.fill(0));

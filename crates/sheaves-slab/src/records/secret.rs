@@ -5,43 +5,27 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use sheaves_sys::process;
 
-/// A random word that stays the same.
-struct Secret(AtomicUsize);
-
 /// The keys of [`canary`].
-static KEYS: [Secret; 2] = [const { Secret::new() }; 2];
+static KEYS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 /// Where [`shuffle`] begins, and by what it goes on.
-static ORDER: [Secret; 2] = [const { Secret::new() }; 2];
+static ORDER: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
-/// Asks the kernel for all of them. When the heap of a hardened process starts: it may not be able
-/// to later, in a sandbox.
-pub(super) fn draw() {
-    for secret in KEYS.iter().chain(&ORDER) {
-        secret.get();
+/// Asks the kernel for all of them, once: when the first hardened cache is made, which in a
+/// hardened process is when the heap starts. Later, in a sandbox, it may not be able to. Under the
+/// registry lock.
+pub(crate) fn draw() {
+    if get(&KEYS)[0] == 0 {
+        // Relaxed: published with the cache.
+        let draw =
+            |word: &AtomicUsize| word.store(process::random() as usize | 1, Ordering::Relaxed);
+        KEYS.iter().chain(&ORDER).rev().for_each(draw);
     }
 }
 
-impl Secret {
-    const fn new() -> Secret {
-        Secret(AtomicUsize::new(0))
-    }
-
-    #[inline]
-    fn get(&self) -> usize {
-        // Relaxed: a constant, once it is not 0.
-        match self.0.load(Ordering::Relaxed) {
-            0 => self.draw(),
-            word => word,
-        }
-    }
-
-    #[cold]
-    fn draw(&self) -> usize {
-        let new = process::random() as usize | 1;
-        // Relaxed, both: the exchange has all threads use the same.
-        let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
-        self.0.compare_exchange(0, new, success, failure).map_or_else(|other| other, |_| new)
-    }
+#[inline]
+fn get(words: &[AtomicUsize; 2]) -> [usize; 2] {
+    // Relaxed: constants once a hardened cache exists.
+    [words[0].load(Ordering::Relaxed), words[1].load(Ordering::Relaxed)]
 }
 
 /// Both halves of a product in one word: neither factor follows from it, as from one half (the step
@@ -56,7 +40,7 @@ fn fold(left: usize, right: usize) -> usize {
 /// read on into it. It cannot be inverted: one canary tells neither key, and so no other canary.
 #[inline]
 pub(super) fn canary(object: usize) -> usize {
-    let [first, second] = [KEYS[0].get(), KEYS[1].get()];
+    let [first, second] = get(&KEYS);
     fold(fold(object ^ first, second) ^ second, first) << 8
 }
 
@@ -65,7 +49,7 @@ pub(crate) fn shuffle(objects: &mut [usize]) {
     /// 2^64 over the golden ratio.
     const STEP: usize = 0x9E37_79B9_7F4A_7C15;
     static STATE: AtomicUsize = AtomicUsize::new(0);
-    let [first, second] = [ORDER[0].get(), ORDER[1].get()];
+    let [first, second] = get(&ORDER);
     // A word has four numbers of 16 bits: enough for a choice among the objects of a sheaf.
     let taken = objects.len().div_ceil(4).wrapping_mul(STEP);
     // Relaxed: each call has words of its own.

@@ -13,15 +13,15 @@
 //! | `list`, `next`, `previous` | list operations | the cache's lock |
 //! | `cookie` | a thread that lists a type-stable cache's slab as empty | the cache's lock |
 //! | a hold 0 -> 1 | a thread that frees the object, or returns it to the slab | nothing |
-//! | a hold 1 -> 0 | a refill from slabs, or from the quarantine | the cache's lock, or nothing |
+//! | a hold 1 -> 0 | a refill, or the end of a grace period | the cache's lock, or nothing |
 //! | `holes` | the keeper, and a refill, which clears it | nothing |
 //! | `watched_of` | the cache, with the owner map's entries | the cache's lock, or nothing |
 //! | `slot` | a refill | the cache's lock |
 //! | other fields | the cache, while no object of the slab is allocated | the cache's lock |
 //!
-//! In a hardened cache an object is held while it is free in the slab, but not if it was never
-//! allocated. Where its canary is not its state (see `records/object_bytes.rs`), it is held from
-//! its free on, so also in quarantine.
+//! In a hardened cache an object is held once it has returned to the slab: it is no new one. Where
+//! its canary is not its state (see `records/object_bytes.rs`), it is held from its free until it
+//! is taken again.
 //!
 //! A debug cache also holds the places of its deferred objects, until their grace period is over.
 //!
@@ -267,42 +267,38 @@ impl Slab {
         // Relaxed: a hint of the keeper. Holes that were discarded are in use again.
         self.holes.store(0, Ordering::Relaxed);
         let bits = &self.bits[..if is_hardened { HOLDS } else { BITMAP_WORDS }];
-        let (mut word, mut taken) = (0, 0);
         let taken_all = counting::take(&self.free, bits, wanted, |index| {
-            if is_hardened && index / 64 != word {
-                self.let_go(word, taken);
-                (word, taken) = (index / 64, 0);
-            }
-            taken |= 1 << (index % 64);
             take(index, is_hardened && !has_bit(&self.bits[HOLDS..], index));
         });
-        if is_hardened {
-            self.let_go(word, taken);
-        }
         if taken_all.is_none() {
             sheaves_sys::report::die(format_args!("a slab has fewer objects than it counts"))
         }
     }
 
-    /// Notes, in a hardened cache, that objects are not allocated, see above. They are bits of one
-    /// word; returns those for which that was known.
+    /// Holds objects of a hardened cache, see above. They are bits of one word; returns those that
+    /// were held, or were never allocated.
     pub(crate) fn hold(&self, word: usize, bits: u64) -> u64 {
-        // AcqRel: of two threads that free an object, the second one sees what the first one did.
-        let held = self.bits[HOLDS + word].fetch_or(bits, Ordering::AcqRel);
+        let holds = &self.bits[HOLDS + word];
+        // Acquire pairs with the Release below: of two threads that free an object, the second one
+        // sees what the first one did.
+        let mut held = holds.load(Ordering::Acquire);
+        if held & bits != bits {
+            held = holds.fetch_or(bits, Ordering::AcqRel);
+        }
         // Objects that were never allocated are free without a hold. Relaxed: the bit of one that
         // is allocated was cleared before its user got it.
         (held | self.bits[word].load(Ordering::Relaxed)) & bits
     }
 
-    /// Notes that objects may be allocated, which the caller owns.
-    pub(crate) fn let_go(&self, word: usize, bits: u64) {
-        // Relaxed: the next thread that holds them got them from the caller.
-        self.bits[HOLDS + word].fetch_and(!bits, Ordering::Relaxed);
+    /// Ends the hold of an object, which the caller owns.
+    pub(crate) fn let_go(&self, index: usize) {
+        // Relaxed: the next thread that holds it got it from the caller.
+        self.bits[HOLDS + index / 64].fetch_and(!(1 << (index % 64)), Ordering::Relaxed);
     }
 
-    /// True when an object is known not to be allocated, see [`Slab::hold`].
+    /// True when an object is held, see [`Slab::hold`].
     pub(crate) fn is_held(&self, index: usize) -> bool {
-        has_bit(&self.bits[HOLDS..], index) || self.is_free(index)
+        has_bit(&self.bits[HOLDS..], index)
     }
 
     /// True when there is a free object. Under the cache's lock, where the count only grows.

@@ -35,7 +35,7 @@ use sheaves_percpu::internal::Cursor;
 
 use crate::moves::{refill, registry, release, slot};
 use crate::parts::pool;
-use crate::records::{object_bytes, profile, secret};
+use crate::records::{object_bytes, profile};
 use crate::space::cache_id::{CLASSES_MAX, CacheId};
 use crate::space::chunk;
 use crate::space::granule::is_watched;
@@ -43,8 +43,9 @@ use crate::space::hint::Hint;
 
 use queue::have_too_much;
 pub(crate) use queue::of;
-use seal::{Run, release_sheaf};
-pub(crate) use seal::{add, append, is_free, return_unused, seal, seal_sheaf};
+use seal::release_sheaf;
+pub(crate) use seal::seal_sheaf;
+pub(crate) use seal::{add, append, is_free, mark_quick, return_unused, seal, seal_marked};
 
 /// The library's thread is woken above this.
 const MUCH_BYTES: usize = 64 << 10;
@@ -120,20 +121,11 @@ fn make_ready(id: CacheId, cursor: Cursor) -> Option<Cursor> {
     let objects = unsafe { cursor.objects() };
     // Those of watched slabs are for samples.
     let is_for_samples = profile::is_used() && objects.iter().any(|object| is_watched(*object));
-    if is_for_samples || shape.is_hidden() {
+    if is_for_samples || !shape.has_state() {
         release_sheaf(id, cursor);
         return None;
     }
-    if !shape.has_state() {
-        let mut rest = &*objects;
-        while !rest.is_empty() {
-            let run = Run::first_of(id, shape, rest);
-            run.slab.let_go(run.word, run.bits);
-            rest = &rest[run.count..];
-        }
-    }
-    secret::shuffle(objects);
-    objects.iter().for_each(|object| object_bytes::prepare(shape, *object, false));
+    object_bytes::prepare(shape, objects);
     Some(cursor)
 }
 

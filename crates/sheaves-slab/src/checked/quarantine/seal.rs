@@ -10,81 +10,80 @@ use crate::parts::shape::Shape;
 use crate::records::bounds;
 use crate::records::object_bytes::{self, Found};
 use crate::space::cache_id::CacheId;
-use crate::space::granule::Granule;
 use crate::space::slab::Slab;
+use crate::space::window;
 
 /// Seals an object that is freed, which is the caller's from then on. False, with a report, if it
 /// was free already. Aborts the process if no object of the cache starts at the address.
 ///
 /// An object of a size class has to be in a slab of it: so says the owner map, or
 /// `flush::check_starts_object`.
-#[inline]
 pub(crate) fn seal(id: CacheId, shape: &Shape, object: usize) -> bool {
-    if !shape.has_state() {
-        return seal_held(id, shape, object);
+    let quick = if id.is_class() { mark_quick(shape, object) } else { None };
+    match quick.or_else(|| mark(id, shape, object)) {
+        Some(place) => seal_marked(id, shape, object, place),
+        None => return false,
     }
-    let offset = offset_in_slab(id, shape, object);
-    let found = object_bytes::mark_free(shape, object);
-    match found {
-        Found::InUse => bounds::check(id, shape, object),
-        _ if is_first_free(id, shape, object, found) => {}
-        _ => return false,
+    true
+}
+
+/// Marks an object as free that is in a slab of a shape, and returns its place there: 0 for the
+/// first one only. `None`, with nothing changed, if it has no state, or not that of one in use.
+///
+/// The slab's header is not read, which would be one more line from memory, nor is the place
+/// divided: the canary proves that an object starts there.
+#[inline]
+pub(crate) fn mark_quick(shape: &Shape, object: usize) -> Option<usize> {
+    // Slabs are aligned to their size, from the start of the window on.
+    let place = (object - window::OWNERS.base()) & shape.quick_bytes.wrapping_sub(1);
+    let is_inside = place + shape.stride <= shape.quick_bytes && object.is_multiple_of(8);
+    (is_inside && object_bytes::mark_free(shape, object) == Found::InUse).then_some(place)
+}
+
+/// [`mark_quick`] for any object. `None`, with a report, if it was free already.
+#[cold]
+fn mark(id: CacheId, shape: &Shape, object: usize) -> Option<usize> {
+    let (slab, index) = flush::slab_and_index(id, object);
+    let (is_free, is_damaged) = if shape.has_state() {
+        let found = object_bytes::mark_free(shape, object);
+        // One that was never allocated, or whose page was discarded, has no canary.
+        let is_damaged = found == Found::Damage;
+        (found == Found::Free || is_damaged && slab.is_free(index), is_damaged)
+    } else {
+        let is_free = slab.hold(index / 64, 1 << (index % 64)) != 0;
+        (is_free, !object_bytes::is_marked_in_use(shape, object))
+    };
+    if is_free {
+        let (name, size) = (shape.name(), shape.size);
+        object_bytes::found(format_args!(
+            "double free of {object:#x}, an object of cache {name} (size {size})"
+        ));
+        return None;
     }
-    if offset != 0 {
+    if is_damaged {
+        object_bytes::report_overflow(shape, object);
+        object_bytes::mend(shape, object);
+    }
+    Some(index)
+}
+
+/// The rest of [`seal`], of an object that is marked: checks what is around it, and clears it.
+#[inline]
+pub(crate) fn seal_marked(id: CacheId, shape: &Shape, object: usize, place: usize) {
+    bounds::check(id, shape, object);
+    if place != 0 && (shape.quick_bytes != 0 || shape.has_state()) {
         object_bytes::check_neighbour(shape, object);
     }
     object_bytes::clear(shape, object);
-    true
-}
-
-/// The offset of an object in its slab. The slab's header is not read, which would be one more line
-/// from memory: of a size class the canary proves the rest.
-#[inline]
-fn offset_in_slab(id: CacheId, shape: &Shape, object: usize) -> usize {
-    if id.is_class()
-        && !shape.is_alone()
-        && let Some(granule) = Granule::of(object)
-    {
-        let offset = object - shape.first_granule(granule).address();
-        if shape.index_of(offset).is_some() {
-            return offset;
-        }
-    }
-    let (_slab, index) = flush::slab_and_index(id, object);
-    index * shape.stride
-}
-
-/// Reports what [`object_bytes::mark_free`] has found. True if it is the first free of the object
-/// nevertheless.
-#[cold]
-fn is_first_free(id: CacheId, shape: &Shape, object: usize, found: Found) -> bool {
-    let (slab, index) = flush::slab_and_index(id, object);
-    // One that was never allocated, or whose page was discarded, has no canary.
-    if found == Found::Free || slab.is_free(index) {
-        report_double_free(shape, object);
-        return false;
-    }
-    object_bytes::report_overflow(shape, object);
-    object_bytes::mend(shape, object);
-    true
-}
-
-/// [`seal`] for an object whose state is in its slab's header.
-fn seal_held(id: CacheId, shape: &Shape, object: usize) -> bool {
-    let (slab, index) = flush::slab_and_index(id, object);
-    if slab.hold(index / 64, 1 << (index % 64)) != 0 {
-        report_double_free(shape, object);
-        return false;
-    }
-    object_bytes::check_canary(shape, object);
-    bounds::check(id, shape, object);
-    object_bytes::clear(shape, object);
-    true
 }
 
 /// True if an object is in quarantine or free in its slab, as its canary or its slab knows.
 pub(crate) fn is_free(shape: &Shape, slab: &Slab, index: usize, object: usize) -> bool {
-    slab.is_held(index) || (shape.has_state() && object_bytes::is_marked_free(shape, object))
+    let is_marked = match shape.has_state() {
+        true => object_bytes::is_marked_free(shape, object),
+        false => slab.is_held(index),
+    };
+    is_marked || slab.is_free(index)
 }
 
 /// Seals what the caller owns in a sheaf, and appends the sheaf to the queue. For what comes from
@@ -141,34 +140,15 @@ pub(crate) fn add(id: CacheId, object: usize) {
     }
 }
 
-/// Returns objects of any cache to their slabs that were taken and not allocated.
+/// Returns objects of any cache to their slabs that were taken and not allocated. What something
+/// freed meanwhile is reported, and stays away.
 pub(crate) fn return_unused(id: CacheId, objects: &mut [usize]) {
     let shape = id.shape();
     let count = match shape.is_plain() {
         true => objects.len(),
-        false if shape.has_state() => {
-            let count = retain(objects, |object| mark_unused(shape, object));
-            hold(id, shape, &mut objects[..count])
-        }
-        false => hold(id, shape, objects),
+        false => retain(objects, |object| mark(id, shape, object).is_some()),
     };
     flush::flush(id, &mut objects[..count]);
-}
-
-/// Marks an object as free that was not allocated. False, with a report, if something freed it.
-fn mark_unused(shape: &Shape, object: usize) -> bool {
-    match object_bytes::mark_free(shape, object) {
-        Found::InUse => {}
-        Found::Free => {
-            report_double_free(shape, object);
-            return false;
-        }
-        Found::Damage => {
-            object_bytes::report_overflow(shape, object);
-            object_bytes::mend(shape, object);
-        }
-    }
-    true
 }
 
 /// Returns the objects of a sheaf that the caller owns to their slabs.
@@ -181,65 +161,8 @@ pub(super) fn release_sheaf(id: CacheId, cursor: Cursor) {
 /// Returns sealed objects to their slabs. What the kernel does not make accessible again is lost.
 fn release(id: CacheId, objects: &mut [usize]) {
     let shape = id.shape();
-    let count = match shape.has_state() {
-        true => hold(id, shape, objects),
-        false => retain(objects, |object| object_bytes::make_accessible(shape, object)),
-    };
+    let count = retain(objects, |object| object_bytes::make_accessible(shape, object));
     flush::flush(id, &mut objects[..count]);
-}
-
-/// Holds objects that return to their slabs: sorted at the front; returns their number. Those that
-/// are held already are reported. Aborts the process if no object of the cache starts at an
-/// address.
-fn hold(id: CacheId, shape: &Shape, objects: &mut [usize]) -> usize {
-    objects.sort_unstable();
-    let (mut next, mut count) = (0, 0);
-    while next < objects.len() {
-        let run = Run::first_of(id, shape, &objects[next..]);
-        let before = run.slab.hold(run.word, run.bits);
-        for place in next..next + run.count {
-            let object = objects[place];
-            let Some(index) = shape.index_of(object - run.start) else { continue };
-            if before >> (index % 64) & 1 == 0 {
-                objects[count] = object;
-                count += 1;
-            } else {
-                report_double_free(shape, object);
-            }
-        }
-        next += run.count;
-    }
-    count
-}
-
-/// Objects that have their bits in one word of a slab.
-pub(super) struct Run {
-    pub(super) slab: &'static Slab,
-    /// The address of the slab's first object.
-    start: usize,
-    pub(super) word: usize,
-    pub(super) bits: u64,
-    pub(super) count: usize,
-}
-
-impl Run {
-    /// The run that objects begin with: as many as are different and in the same word. Aborts the
-    /// process if no object of the cache starts at the first address.
-    pub(super) fn first_of(id: CacheId, shape: &Shape, objects: &[usize]) -> Run {
-        let (slab, first) = flush::slab_and_index(id, objects[0]);
-        let (start, word) = (objects[0] - first * shape.stride, first / 64);
-        let mut run = Run { slab, start, word, bits: 0, count: 0 };
-        for object in objects {
-            match shape.index_of(object.wrapping_sub(start)) {
-                Some(index) if index / 64 == word && run.bits >> (index % 64) & 1 == 0 => {
-                    run.bits |= 1 << (index % 64);
-                    run.count += 1;
-                }
-                _ => break,
-            }
-        }
-        run
-    }
 }
 
 /// Moves the objects that are to stay to the front, in their order; returns their number.
@@ -252,12 +175,4 @@ fn retain(objects: &mut [usize], mut stays: impl FnMut(usize) -> bool) -> usize 
         }
     }
     count
-}
-
-#[cold]
-fn report_double_free(shape: &Shape, object: usize) {
-    let (name, size) = (shape.name(), shape.size);
-    object_bytes::found(format_args!(
-        "double free of {object:#x}, an object of cache {name} (size {size})"
-    ));
 }
