@@ -81,11 +81,13 @@ impl Shape {
     }
 
     /// The environment of the process.
-    pub(crate) fn variables(self) -> [(&'static str, String); 5] {
+    pub(crate) fn variables(self) -> [(&'static str, String); 6] {
         [
             (ROLE, format!("{} {}", self.engine(), self.used)),
             ("SHEAVES_ENGINE", if self.is_rseq { "rseq-cpu" } else { "portable" }.into()),
             ("SHEAVES_SLOTS", self.possible.to_string()),
+            // A hardened process takes slow paths, which are not what is counted here.
+            ("SHEAVES_HARDEN", "0".into()),
             // No threads of the library, which would take steps of an operation or add some.
             ("SHEAVES_RCU_RECLAIMERS", "0".into()),
             ("SHEAVES_DECAY_MS", "-1".into()),
