@@ -157,8 +157,20 @@ pub(crate) fn of_request(size: usize, align: usize) -> Option<usize> {
     let size = size + room + if checking::is_exact() { ZONE_BYTES } else { 0 };
     let is_fit = |class: &usize| bytes_of_class(*class) >= size && is_aligned(*class, align);
     let class = of_layout(size, align).or_else(|| (MIDDLE..CLASSES).find(is_fit));
-    // From level 2 on those that would be alone have a mapping of their own, too.
-    class.filter(|class| !(is_alone(*class) && checking::is_exact()))
+    class.filter(|class| bytes_of_class(*class) <= class_bytes_max())
+}
+
+/// Size of the largest class that is used. In a hardened process larger blocks lie between
+/// inaccessible pages, as mappings of their own: from level 2 on all that would be alone in their
+/// slabs. At level 1 those are cleared and checked, since page faults take up to ten times as long.
+pub(crate) fn class_bytes_max() -> usize {
+    if checking::is_exact() {
+        GRANULE_BYTES - 1
+    } else if checking::is_hardened() {
+        MIDDLE_BYTES_MAX / 4
+    } else {
+        MIDDLE_BYTES_MAX
+    }
 }
 
 /// Size of each class, in bytes.

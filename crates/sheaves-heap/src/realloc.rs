@@ -134,7 +134,7 @@ fn alloc_to_move(old: usize, size: usize, frame: Frame) -> *mut u8 {
 /// The block's address after a resize without a copy, `None` when a copy is needed.
 fn resize_in_place(address: usize, size: usize, frame: Frame) -> Option<usize> {
     // A mapping that stays above this size stays a mapping. It is looked up once.
-    if size > MIDDLE_BYTES_MAX && !block::is_in_slab(address) {
+    if size > classes::class_bytes_max() && !block::is_in_slab(address) {
         let request = AllocRequest { bytes: size, align: QUANTUM_BYTES, frame };
         if let Some(moved) = large::resize(address, size, &request) {
             chunk::do_due_after_alloc();

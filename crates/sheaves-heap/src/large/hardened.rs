@@ -4,8 +4,8 @@
 //!   | page, inaccessible |    | block | page, inaccessible |
 //! ```
 //!
-//! A block ends where its last page does, as far as its alignment permits. From level 2 on all
-//! blocks of 64 KiB and more are such ones.
+//! A block ends where its last page does, as far as its alignment permits. All blocks above 256 KiB
+//! are such ones, from level 2 on those from 64 KiB on.
 //!
 //! A block that is freed becomes inaccessible as a whole. It is unmapped when 256 others
 //! were freed after it, so a late access does not find another mapping there at once. A block that

@@ -6,8 +6,8 @@
 //! The kernel refuses to unmap a block between two others when the process has as many mappings as
 //! it may have (`vm.max_map_count`). The table keeps such a range, whose pages are discarded and
 //! read as zeros, for the next block that fits, and offers it to the kernel again once the kernel
-//! unmaps another one. In a hardened process none is kept: see `hardened`. From level 2 on blocks
-//! from 64 KiB on are here, too.
+//! unmaps another one. In a hardened process none is kept, and smaller blocks are here, too: see
+//! `hardened`.
 
 pub(crate) mod hardened;
 mod idle;

@@ -45,7 +45,7 @@ pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
             slab.take(!shape.is_plain(), place, |index, is_new| {
                 place -= 1;
                 out[place] = address + index * shape.stride + if is_new { NEW } else { 0 };
-                if !shape.is_plain() && !shape.has_state() {
+                if !shape.is_plain() && !shape.has_canary() {
                     slab.let_go(index);
                 }
             });
@@ -101,7 +101,7 @@ pub(crate) fn take_watched(id: CacheId) -> Option<usize> {
             let mut taken = [0];
             slab.take(!shape.is_plain(), 1, |index, is_new| {
                 taken[0] = granule.address() + index * shape.stride + if is_new { NEW } else { 0 };
-                if !shape.is_plain() && !shape.has_state() {
+                if !shape.is_plain() && !shape.has_canary() {
                     slab.let_go(index);
                 }
             });
@@ -124,7 +124,7 @@ fn make_slab(shape: &Shape) -> Option<Run> {
     let made = chunk::begin_run(shape.granules, shape.slab_align())?;
     let address = made.first.address();
     if !shape.is_plain() && !made.reads_zero {
-        object_bytes::zero(shape, address, shape.granules * GRANULE_BYTES);
+        object_bytes::zero(address, shape.granules * GRANULE_BYTES);
     }
     if shape.unreadable {
         object_bytes::make_inaccessible(address, shape.granules * GRANULE_BYTES);

@@ -16,8 +16,8 @@ pub const OBJECT_BYTES_MAX: usize = 64 << 10;
 const SHEAF_HOLDS_BYTES: usize = 512 << 10;
 /// The same for objects that are alone in their slabs. It can grow to a quarter of what is in use.
 const SHEAF_HOLDS_BYTES_ALONE: usize = 8 << 20;
-/// The same in a hardened process, which clears all objects of a sheaf at once: while they are
-/// still in the CPU's caches.
+/// The same in a hardened process, which checks all objects of a sheaf at once: so they are in the
+/// CPU's caches yet when they are allocated.
 const SHEAF_HOLDS_BYTES_HARDENED: usize = 16 << 10;
 /// A cache's first sheaves hold at most this many objects, and at most this many bytes. There are
 /// none where one object is larger.
@@ -30,10 +30,6 @@ const NAME_BYTES: usize = 31;
 
 /// Bytes of the canary behind the size of an object, in a hardened process.
 pub const CANARY_BYTES: usize = 8;
-
-/// Above this size a freed object is made inaccessible. That and the page faults of the next use
-/// take longer than to clear it: 40 us and 5 us for 128 KiB.
-const CLEARED_BYTES_MAX: usize = 256 << 10;
 
 /// Bytes that objects are further apart at level 2 and in debug mode, see `records::bounds`.
 pub const ZONE_BYTES: usize = 32;
@@ -173,7 +169,7 @@ impl Shape {
             checking,
             ..none
         };
-        if shape.has_state() && !shape.is_alone() && checking != Checking::Debug {
+        if shape.has_canary() && !shape.is_alone() && checking != Checking::Debug {
             shape.quick_bytes = granules * GRANULE_BYTES;
         }
         shape
@@ -184,7 +180,7 @@ impl Shape {
         self.checking == Checking::Plain
     }
 
-    /// True where an object ends in a canary, see `records::object_bytes`.
+    /// True where an object ends in a canary, which is its state, see `records::object_bytes`.
     pub(crate) fn has_canary(&self) -> bool {
         !self.is_plain() && !self.unreadable && self.stride - self.size >= CANARY_BYTES
     }
@@ -192,11 +188,6 @@ impl Shape {
     /// True where what is behind the requested bytes is checked, see `records::bounds`.
     pub(crate) fn has_zone(&self) -> bool {
         self.checking >= Checking::Exact && self.has_canary()
-    }
-
-    /// True where the canary tells whether an object is free, see `records::object_bytes`.
-    pub(crate) fn has_state(&self) -> bool {
-        self.has_canary() && !self.is_hidden()
     }
 
     /// True where the contents of free objects are the allocator's to clear and to check.
@@ -213,11 +204,6 @@ impl Shape {
     /// True when each object is alone in its slab.
     pub(crate) fn is_alone(&self) -> bool {
         self.slab_objects == 1
-    }
-
-    /// True when a freed object of a hardened cache becomes inaccessible.
-    pub(crate) fn is_hidden(&self) -> bool {
-        self.is_alone() && self.stride > CLEARED_BYTES_MAX
     }
 
     /// The first granule of the slab that contains a granule where an object starts. Slabs of

@@ -14,14 +14,12 @@
 //! | free in a slab | the same | its inverse, or zero: its page was discarded |
 //!
 //! So the canary is the state of the object: a free expects [`canary`], and inverts it. Where it is
-//! inverted already, that is a second free. Objects without a canary, and those that are
-//! inaccessible while they are free, have their state in the header of their slab
-//! (`Slab::hold`).
+//! inverted already, that is a second free. Objects without a canary have their state in the header
+//! of their slab (`Slab::hold`).
 //!
 //! So the fast path of `malloc` has nothing to do: the canary is there when a sheaf is filled.
 //! Freed objects of debug caches hold [`POISON`] in place of zeros. The bytes of caches with a
-//! constructor, and of type-stable ones, are not touched. An object above 256 KiB is inaccessible
-//! while it is in quarantine, and its pages go back to the kernel.
+//! constructor, and of type-stable ones, are not touched.
 
 use core::ptr::with_exposed_provenance_mut;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -38,8 +36,8 @@ pub(crate) const POISON: u8 = 0x6b;
 /// Objects are cleared by pieces of this size. A piece that is zero is only read: it may be memory
 /// that was never touched.
 const PIECE_BYTES: usize = 4096;
-/// So much of an object is fetched ahead; from there on the CPU knows how it goes on.
-const FETCHED_BYTES: usize = 512;
+/// At most this much of an object is fetched ahead.
+const FETCHED_BYTES: usize = 2048;
 
 /// In tests findings can be counted: 0 as long as they end the process, else 1 and their number.
 #[cfg(feature = "faults")]
@@ -60,8 +58,8 @@ pub(crate) fn found(text: core::fmt::Arguments<'_>) {
 
 /// The bit of an object that was never allocated, for [`prepare`].
 pub(crate) const NEW: usize = 1;
-/// So many objects ahead are fetched.
-const AHEAD: usize = 6;
+/// The object this many places ahead is fetched.
+const AHEAD: usize = 4;
 
 /// Prepares objects to be allocated, which the caller has taken from their slabs or the quarantine,
 /// in random order: checks that nothing was written to them since they were freed, and writes their
@@ -86,7 +84,7 @@ pub(crate) fn prepare(shape: &Shape, objects: &mut [usize]) {
     }
 }
 
-/// Fetches the first and the last lines of an object into the CPU's caches.
+/// Fetches the first lines of an object and the last one into the CPU's caches.
 #[inline]
 fn fetch(object: usize, bytes: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -108,7 +106,7 @@ pub(crate) fn check_free(shape: &Shape, object: usize) {
 
 #[inline]
 fn check_bytes(shape: &Shape, object: usize, in_use: usize) {
-    if shape.may_clear() && !shape.is_hidden() {
+    if shape.may_clear() {
         // SAFETY: the object is of this shape and the caller's.
         let bytes = unsafe { bytes_of(object, cleared_bytes(shape)) };
         let expected =
@@ -122,7 +120,7 @@ fn check_bytes(shape: &Shape, object: usize, in_use: usize) {
     if shape.has_canary() {
         // Relaxed: the caller owns the object.
         let found = canary_of(shape, object).load(Ordering::Relaxed);
-        if found != 0 && found != if shape.has_state() { !in_use } else { in_use } {
+        if found != 0 && found != !in_use {
             report_write(shape, object, shape.stride - CANARY_BYTES);
         }
     }
@@ -171,12 +169,6 @@ pub(crate) fn mark_free(shape: &Shape, object: usize) -> Found {
     if found == !in_use { Found::Free } else { Found::Damage }
 }
 
-/// True if the canary of an object that has its state elsewhere is as it should be.
-pub(crate) fn is_marked_in_use(shape: &Shape, object: usize) -> bool {
-    // Relaxed: the object is the caller's.
-    !shape.has_canary() || canary_of(shape, object).load(Ordering::Relaxed) == canary(object)
-}
-
 /// True if the canary of an object says that it is free.
 pub(crate) fn is_marked_free(shape: &Shape, object: usize) -> bool {
     // Relaxed: a snapshot, of an object that its owner changed last.
@@ -185,10 +177,8 @@ pub(crate) fn is_marked_free(shape: &Shape, object: usize) -> bool {
 
 /// Makes good what [`mark_free`] has found damaged, after a report.
 pub(crate) fn mend(shape: &Shape, object: usize) {
-    let in_use = canary(object);
-    let free = if shape.has_state() { !in_use } else { in_use };
     // Relaxed: the object is the caller's.
-    canary_of(shape, object).store(free, Ordering::Relaxed);
+    canary_of(shape, object).store(!canary(object), Ordering::Relaxed);
 }
 
 #[cold]
@@ -220,12 +210,10 @@ fn report_underflow(shape: &Shape, object: usize, neighbour: usize) {
     ));
 }
 
-/// Clears an object that is freed, or makes it inaccessible.
+/// Clears an object that is freed.
 #[inline]
 pub(crate) fn clear(shape: &Shape, object: usize) {
-    if shape.is_hidden() {
-        make_inaccessible(object, shape.stride);
-    } else if shape.may_clear() {
+    if shape.may_clear() {
         // SAFETY: the object is of this shape and was freed.
         let bytes = unsafe { bytes_of(object, cleared_bytes(shape)) };
         let value = if shape.checking == Checking::Debug { POISON } else { 0 };
@@ -237,20 +225,19 @@ pub(crate) fn clear(shape: &Shape, object: usize) {
     }
 }
 
-/// True if all bytes, whose number is a multiple of 8, have a value. By words, without a branch
-/// for each.
+/// True if all bytes, whose number is a multiple of 8, have a value. By lines, without a branch for
+/// each word.
+#[inline]
 fn are_all(bytes: &[u8], value: u8) -> bool {
-    let (words, rest) = bytes.as_chunks::<8>();
-    debug_assert!(rest.is_empty());
     let expected = u64::from_ne_bytes([value; 8]);
-    words.iter().fold(0, |found, word| found | u64::from_ne_bytes(*word) ^ expected) == 0
-}
-
-/// Undoes [`clear`] as far as necessary. False when the object stays inaccessible.
-#[must_use]
-pub(crate) fn make_accessible(shape: &Shape, object: usize) -> bool {
-    // SAFETY: the object is free, and the caller's.
-    !shape.is_hidden() || unsafe { map::commit(object, shape.stride) }
+    let differs = |word: &[u8; 8]| u64::from_ne_bytes(*word) ^ expected;
+    let (words, _none) = bytes.as_chunks::<8>();
+    let (lines, rest) = words.as_chunks::<8>();
+    let mut found = [0; 8];
+    for line in lines {
+        found.iter_mut().zip(line).for_each(|(found, word)| *found |= differs(word));
+    }
+    rest.iter().map(differs).chain(found).fold(0, |all, one| all | one) == 0
 }
 
 /// Returns the pages of a range to the kernel and makes them inaccessible. The caller owns it.
@@ -261,14 +248,9 @@ pub(crate) fn make_inaccessible(address: usize, bytes: usize) {
 }
 
 /// Writes zeros into the memory of a new slab. Most of it was cleared already.
-pub(crate) fn zero(shape: &Shape, address: usize, count: usize) {
-    if shape.is_hidden() {
-        // SAFETY: nothing in the range is live.
-        unsafe { map::discard(address, count) };
-    } else {
-        // SAFETY: as above.
-        fill_with_zeros(unsafe { bytes_of(address, count) });
-    }
+pub(crate) fn zero(address: usize, count: usize) {
+    // SAFETY: nothing in the range is live.
+    fill_with_zeros(unsafe { bytes_of(address, count) });
 }
 
 /// Reads before it writes, so that pages without memory stay so.
@@ -288,7 +270,8 @@ fn cleared_bytes(shape: &Shape) -> usize {
 fn canary_of(shape: &Shape, object: usize) -> &'static AtomicUsize {
     let place = with_exposed_provenance_mut(object + shape.stride - CANARY_BYTES);
     // SAFETY: callers pass objects of slabs of the shape's cache, which stay mapped, and the last
-    // word of each is only a canary: all access to it is atomic.
+    // word of each is only a canary: all access to it is atomic. Where a wrong free passes another
+    // address, the word is aligned and in the slab, and is only read.
     unsafe { AtomicUsize::from_ptr(place) }
 }
 

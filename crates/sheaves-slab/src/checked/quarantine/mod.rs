@@ -33,7 +33,7 @@ mod seal;
 
 use sheaves_percpu::internal::Cursor;
 
-use crate::moves::{refill, registry, release, slot};
+use crate::moves::{flush, refill, registry, release, slot};
 use crate::parts::pool;
 use crate::records::{object_bytes, profile};
 use crate::space::cache_id::{CLASSES_MAX, CacheId};
@@ -43,7 +43,6 @@ use crate::space::hint::Hint;
 
 use queue::have_too_much;
 pub(crate) use queue::of;
-use seal::release_sheaf;
 pub(crate) use seal::seal_sheaf;
 pub(crate) use seal::{add, append, is_free, mark_quick, return_unused, seal, seal_marked};
 
@@ -78,7 +77,7 @@ pub(crate) fn flush_surplus(id: CacheId) {
 
 fn flush_surplus_of(id: CacheId, spare: usize) {
     while let Some(cursor) = of(id).take_surplus(id, spare) {
-        release_sheaf(id, cursor);
+        flush::flush_sheaf(id, cursor);
     }
 }
 
@@ -91,14 +90,14 @@ fn flush_in_turn() {
     static TURN: Hint = Hint::new(0);
     let turns = (0..CLASSES_MAX).map(|_| CacheId::of_class(TURN.add(1) % CLASSES_MAX));
     // What has an object exists, and size classes do so for ever.
-    let mut ids = turns.filter(|id| of(*id).objects() != 0 && !id.shape().is_hidden());
+    let mut ids = turns.filter(|id| of(*id).objects() != 0);
     for _ in 0..SHEAVES_IN_TURN {
         if !have_too_much() {
             return;
         }
         let Some(id) = ids.next() else { return };
         if let Some(cursor) = take_any(id) {
-            release_sheaf(id, cursor);
+            flush::flush_sheaf(id, cursor);
         }
     }
 }
@@ -121,8 +120,8 @@ fn make_ready(id: CacheId, cursor: Cursor) -> Option<Cursor> {
     let objects = unsafe { cursor.objects() };
     // Those of watched slabs are for samples.
     let is_for_samples = profile::is_used() && objects.iter().any(|object| is_watched(*object));
-    if is_for_samples || !shape.has_state() {
-        release_sheaf(id, cursor);
+    if is_for_samples || !shape.has_canary() {
+        flush::flush_sheaf(id, cursor);
         return None;
     }
     object_bytes::prepare(shape, objects);
@@ -141,7 +140,7 @@ pub(crate) fn tick(id: CacheId) -> usize {
 /// Flushes everything.
 pub(crate) fn flush_queue(id: CacheId) {
     while let Some(cursor) = take_any(id) {
-        release_sheaf(id, cursor);
+        flush::flush_sheaf(id, cursor);
     }
 }
 
@@ -176,12 +175,10 @@ pub(crate) fn refill_one(id: CacheId) -> usize {
 /// ends.
 pub(crate) fn check(id: CacheId) {
     let shape = id.shape();
-    while !shape.is_hidden()
-        && let Some(cursor) = take_any(id)
-    {
+    while let Some(cursor) = take_any(id) {
         // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
         let objects = unsafe { cursor.objects() };
         objects.iter().for_each(|object| object_bytes::check_free(shape, *object));
-        release_sheaf(id, cursor);
+        flush::flush_sheaf(id, cursor);
     }
 }

@@ -15,13 +15,10 @@ const OBJECTS_MIN: usize = 8;
 /// Small objects have more, until they have as many bytes or as many objects.
 const BYTES_SMALL: usize = 256 << 10;
 const OBJECTS_SMALL: usize = 4096;
-/// It holds at least this many bytes of objects that take no memory while they wait.
-const BYTES_MIN_HIDDEN: usize = 32 << 20;
 /// More is allowed up to this share of what is outside of slabs. That keeps what waits in the
 /// caches of a CPU.
 const SHARE: usize = 64;
-/// The quarantines of all size classes together hold this many bytes of objects that take memory,
-/// or that share of the heap.
+/// The quarantines of all size classes together hold this many bytes, or that share of the heap.
 const BYTES_ALL: usize = 4 << 20;
 /// The least value of [`Quarantine::spare`].
 const SPARE_MIN: usize = 16;
@@ -60,7 +57,7 @@ static BYTES: Hint = Hint::new(0);
 
 /// The bytes that an object counts for in [`BYTES`].
 fn counted_bytes(id: CacheId) -> usize {
-    if id.is_class() && !id.shape().is_hidden() { id.shape().stride } else { 0 }
+    if id.is_class() { id.shape().stride } else { 0 }
 }
 
 /// True while the size classes have too much in quarantine together.
@@ -134,11 +131,7 @@ impl Fifo {
 }
 
 fn objects_max(id: CacheId) -> usize {
-    let shape = id.shape();
-    let objects_min = match shape.is_hidden() {
-        true => BYTES_MIN_HIDDEN / shape.stride,
-        false => (BYTES_SMALL / shape.stride).clamp(OBJECTS_MIN, OBJECTS_SMALL),
-    };
+    let objects_min = (BYTES_SMALL / id.shape().stride).clamp(OBJECTS_MIN, OBJECTS_SMALL);
     objects_min.max(id.descriptor().depot.in_use() / SHARE)
 }
 

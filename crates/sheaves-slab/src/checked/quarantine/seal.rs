@@ -40,18 +40,18 @@ pub(crate) fn mark_quick(shape: &Shape, object: usize) -> Option<usize> {
     (is_inside && object_bytes::mark_free(shape, object) == Found::InUse).then_some(place)
 }
 
-/// [`mark_quick`] for any object. `None`, with a report, if it was free already.
+/// [`mark_quick`] for any object; the place of one without a canary is 0. `None`, with a report, if
+/// it was free already.
 #[cold]
 fn mark(id: CacheId, shape: &Shape, object: usize) -> Option<usize> {
     let (slab, index) = flush::slab_and_index(id, object);
-    let (is_free, is_damaged) = if shape.has_state() {
+    let (is_free, is_damaged) = if shape.has_canary() {
         let found = object_bytes::mark_free(shape, object);
         // One that was never allocated, or whose page was discarded, has no canary.
         let is_damaged = found == Found::Damage;
         (found == Found::Free || is_damaged && slab.is_free(index), is_damaged)
     } else {
-        let is_free = slab.hold(index / 64, 1 << (index % 64)) != 0;
-        (is_free, !object_bytes::is_marked_in_use(shape, object))
+        (slab.hold(index / 64, 1 << (index % 64)) != 0, false)
     };
     if is_free {
         let (name, size) = (shape.name(), shape.size);
@@ -64,14 +64,14 @@ fn mark(id: CacheId, shape: &Shape, object: usize) -> Option<usize> {
         object_bytes::report_overflow(shape, object);
         object_bytes::mend(shape, object);
     }
-    Some(index)
+    Some(if shape.has_canary() { index } else { 0 })
 }
 
 /// The rest of [`seal`], of an object that is marked: checks what is around it, and clears it.
 #[inline]
 pub(crate) fn seal_marked(id: CacheId, shape: &Shape, object: usize, place: usize) {
     bounds::check(id, shape, object);
-    if place != 0 && (shape.quick_bytes != 0 || shape.has_state()) {
+    if place != 0 {
         object_bytes::check_neighbour(shape, object);
     }
     object_bytes::clear(shape, object);
@@ -79,7 +79,7 @@ pub(crate) fn seal_marked(id: CacheId, shape: &Shape, object: usize, place: usiz
 
 /// True if an object is in quarantine or free in its slab, as its canary or its slab knows.
 pub(crate) fn is_free(shape: &Shape, slab: &Slab, index: usize, object: usize) -> bool {
-    let is_marked = match shape.has_state() {
+    let is_marked = match shape.has_canary() {
         true => object_bytes::is_marked_free(shape, object),
         false => slab.is_held(index),
     };
@@ -120,7 +120,7 @@ pub(crate) fn add(id: CacheId, object: usize) {
         drop(fifo);
         let Some(sheaf) = pool::take_empty() else {
             // No memory for a sheaf: without quarantine.
-            release(id, &mut [object]);
+            flush::flush(id, &mut [object]);
             return;
         };
         fifo = quarantine.fifo.lock();
@@ -148,20 +148,6 @@ pub(crate) fn return_unused(id: CacheId, objects: &mut [usize]) {
         true => objects.len(),
         false => retain(objects, |object| mark(id, shape, object).is_some()),
     };
-    flush::flush(id, &mut objects[..count]);
-}
-
-/// Returns the objects of a sheaf that the caller owns to their slabs.
-pub(super) fn release_sheaf(id: CacheId, cursor: Cursor) {
-    // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
-    release(id, unsafe { cursor.objects() });
-    pool::put_empty(cursor.sheaf());
-}
-
-/// Returns sealed objects to their slabs. What the kernel does not make accessible again is lost.
-fn release(id: CacheId, objects: &mut [usize]) {
-    let shape = id.shape();
-    let count = retain(objects, |object| object_bytes::make_accessible(shape, object));
     flush::flush(id, &mut objects[..count]);
 }
 
