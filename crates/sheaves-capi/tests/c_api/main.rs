@@ -25,9 +25,10 @@ mod symbols;
 mod urcu;
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use c_programs::{build, check, compile_to, compile_with, run_within};
 
@@ -54,13 +55,20 @@ enum Link {
     Archive,
 }
 
-/// Compiles a program of this crate. `flags` follow the common flags.
+/// Compiles a program of this crate, unless another test has. `flags` follow the common flags.
 fn compile(compiler: &str, source: &str, flags: &[&str], link: Link) -> PathBuf {
-    let name = format!("{source}-{link:?}-{}", flags.concat())
+    static PROGRAMS: Mutex<BTreeMap<PathBuf, Arc<OnceLock<()>>>> = Mutex::new(BTreeMap::new());
+    let name = format!("{compiler}-{source}-{link:?}-{}", flags.concat())
         .replace(['.', '/', '=', '<', '>', ','], "-");
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let compiled = Arc::clone(PROGRAMS.lock().unwrap().entry(program.clone()).or_default());
+    compiled.get_or_init(|| compile_to(&program, &mut compiler_of(compiler, source, flags, link)));
+    program
+}
+
+fn compiler_of(compiler: &str, source: &str, flags: &[&str], link: Link) -> Command {
     let mut command = Command::new(compiler);
-    command.args(["-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-I"]);
+    command.args(["-O2", "-g1", "-Wall", "-Wextra", "-Werror", "-pthread", "-I"]);
     command.arg(here("include")).args(flags).arg(here(source));
     match link {
         Link::Shared => {
@@ -68,14 +76,14 @@ fn compile(compiler: &str, source: &str, flags: &[&str], link: Link) -> PathBuf 
             command.arg(format!("-Wl,-rpath,{}", libraries().display()));
         }
         Link::Archive => {
-            command.arg(libraries().join("libsheaves.a")).args(["-ldl", "-lm"]);
+            // Without the archive's lines, which take the linker longest.
+            command.arg(libraries().join("libsheaves.a")).args(["-ldl", "-lm", "-Wl,-S"]);
         }
     }
-    if source.ends_with("lfht.c") {
+    if source == urcu::LFHT {
         command.arg("-lurcu-cds");
     }
-    compile_to(&program, &mut command);
-    program
+    command
 }
 
 /// Runs a program. Panics when it takes longer than `limit`.

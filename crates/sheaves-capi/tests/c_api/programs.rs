@@ -5,6 +5,18 @@ use core::time::Duration;
 use crate::{ENGINES, Link, compile, libraries, run, run_ok};
 
 const LIMIT: Duration = Duration::from_secs(120);
+pub(crate) const EXAMPLES: [&str; 7] = [
+    "examples/cache.c",
+    "examples/calls.c",
+    "examples/memory.c",
+    "examples/percpu.c",
+    "examples/rcu.c",
+    "examples/srcu.c",
+    "examples/statistics.c",
+];
+pub(crate) const EXAMPLE_FLAGS: [&str; 2] = ["-std=gnu99", "-pedantic"];
+/// A program that loads and unloads the library.
+pub(crate) const RELOAD: &str = "tests/c_api/reload.c";
 
 fn run_everywhere(compiler: &str, source: &str, flags: &[&str]) {
     for link in [Link::Shared, Link::Archive] {
@@ -17,8 +29,8 @@ fn run_everywhere(compiler: &str, source: &str, flags: &[&str]) {
 
 #[test]
 fn examples_in_c_run() {
-    for name in ["cache", "calls", "memory", "percpu", "rcu", "srcu", "statistics"] {
-        run_everywhere("gcc", &format!("examples/{name}.c"), &["-std=gnu99", "-pedantic"]);
+    for source in EXAMPLES {
+        run_everywhere("gcc", source, &EXAMPLE_FLAGS);
     }
 }
 
@@ -80,7 +92,7 @@ fn heap_profile_finds_known_amounts() {
 #[test]
 fn library_is_loaded_and_unloaded() {
     // Linked to the archive for its flags only: it is not used.
-    let program = compile("gcc", "tests/c_api/reload.c", &[], Link::Archive);
+    let program = compile("gcc", RELOAD, &[], Link::Archive);
     let library = libraries().join("libsheaves.so");
     for engine in ENGINES {
         run_ok(&program, &[library.to_str().unwrap()], engine, LIMIT);

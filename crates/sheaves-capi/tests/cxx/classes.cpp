@@ -1,4 +1,4 @@
-// The classes of sheaves.hpp.
+// The classes of sheaves.hpp. The program is rcu.cpp.
 #include <sheaves.hpp>
 
 #include <list>
@@ -112,7 +112,7 @@ void caches()
     CHECK(counted::alive == 0);
     {
         // It cannot wait here: the cache stays, for the deleter.
-        const std::lock_guard<sheaves::rcu_domain> region(sheaves::rcu_default_domain());
+        const std::lock_guard<sheaves::rcu_domain> reading(sheaves::rcu_default_domain());
         sheaves::cache<counted> inside;
         inside.retire(inside.create(9));
     }
@@ -122,7 +122,7 @@ void caches()
     aligned *const object = wide.create();
     CHECK(reinterpret_cast<std::uintptr_t>(object) % 256 == 0);
     {
-        const std::lock_guard<sheaves::rcu_domain> region(sheaves::rcu_default_domain());
+        const std::lock_guard<sheaves::rcu_domain> reading(sheaves::rcu_default_domain());
         object->bytes[0] = 'x';
         wide.retire(object);
         CHECK(object->bytes[0] == 'x');
@@ -218,9 +218,7 @@ void per_cpu()
     CHECK(fresh.sum(&row::hits) >= 9);
 }
 
-} // namespace
-
-int main()
+void classes()
 {
     heap();
     containers();
@@ -228,5 +226,6 @@ int main()
     pointers();
     srcu();
     per_cpu();
-    std::puts("ok");
 }
+
+} // namespace

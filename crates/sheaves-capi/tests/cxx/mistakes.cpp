@@ -1,63 +1,93 @@
-// With MISTAKE defined as one of the numbers below it must not compile; without it does.
+// With MISTAKES each line that ends in `error: TEXT` is one: the compiler says TEXT of it.
+// Without MISTAKES all compiles.
 #include <sheaves.hpp>
 
 using namespace sheaves;
 
-#if MISTAKE == 1 // base/7: the base is private
-struct object : private rcu_obj_base<object> {
-    void give() { retire(); }
+#ifdef MISTAKES
+// base/7: the base is private
+struct private_base : private rcu_obj_base<private_base> {
+    void give()
+    {
+        retire(); // error: T is not rcu-protectable
+    }
 };
-void use(object *is) { is->give(); }
-#elif MISTAKE == 2 // base/7: the base is virtual
-struct object : virtual rcu_obj_base<object> {};
-void use(object *is) { is->retire(); }
-#elif MISTAKE == 3 // base/7: two bases
-struct other : rcu_obj_base<other> {};
-struct object : other, rcu_obj_base<object> {};
-void use(object *is) { is->rcu_obj_base<object>::retire(); }
-#elif MISTAKE == 4 // base/7: the base of another type
+
+// base/7: the base is virtual
+struct virtual_base : virtual rcu_obj_base<virtual_base> {};
+void use(virtual_base *is)
+{
+    is->retire(); // error: T is not rcu-protectable
+}
+
+// base/7: two bases
+struct one_base : rcu_obj_base<one_base> {};
+struct two_bases : one_base, rcu_obj_base<two_bases> {};
+void use(two_bases *is)
+{
+    is->rcu_obj_base<two_bases>::retire(); // error: T is not rcu-protectable
+}
+
+// base/7: the base of another type
 struct other;
-struct object : rcu_obj_base<other> {};
+struct base_of_other : rcu_obj_base<other> {};
 struct other {};
-void use(object *is) { is->retire(); }
-#elif MISTAKE == 5 // func/6: the deleter cannot be moved
+void use(base_of_other *is)
+{
+    is->retire(); // error: T is not rcu-protectable
+}
+
+// func/6: the deleter cannot be moved
 struct fixed {
     fixed() = default;
     fixed(const fixed &) = delete;
     void operator()(int *) const {}
 };
-void use(int *is) { rcu_retire<int, fixed>(is); }
-#elif MISTAKE == 6 // func/6: the deleter takes no such pointer
+void use_fixed(int *is)
+{
+    rcu_retire<int, fixed>(is); // error: the deleter cannot be moved
+}
+
+// func/6: the deleter takes no such pointer
 struct of_long {
     void operator()(long *) const {}
 };
-void use(int *is) { rcu_retire(is, of_long()); }
-#elif MISTAKE == 7 // domain.general: the default domain is the only one
-rcu_domain another;
-#elif MISTAKE == 8 // base: an object of its own
-rcu_obj_base<int> alone;
-#elif MISTAKE == 9 // a member that is not 64 bits wide
+void use_of_long(int *is)
+{
+    rcu_retire(is, of_long()); // error: of_long
+}
+
+// domain.general: the default domain is the only one, and no aggregate
+rcu_domain another;        // error: private
+rcu_domain aggregate{};    // error: private
+// base: an object of its own
+rcu_obj_base<int> alone;   // error: protected
+
 struct pair {
     int first;
 };
-void use(per_cpu<pair> *is) { is->add(&pair::first, 1); }
-#elif MISTAKE == 10 // slots are zeroed memory
+void use(per_cpu<pair> *is)
+{
+    is->add(&pair::first, 1); // error: integers of 64 bits
+}
+
 struct text {
     text() {}
     text(const text &) {}
 };
-per_cpu<text> texts;
-#elif MISTAKE == 11 // too large for a cache
+per_cpu<text> texts; // error: slots are zeroed memory
+
 struct large {
     char bytes[100000];
 };
-cache<large> larges;
-#elif MISTAKE == 12 // a new deleter retires each object
-rcu_ptr<int, void (*)(int *)> stateful;
-#elif MISTAKE == 13 // domain.general: nor is it an aggregate
-rcu_domain another{};
+cache<large> larges; // error: too large for a cache
+
+rcu_ptr<int, void (*)(int *)> stateful; // error: each object is retired by a new deleter
 #else
 struct object : rcu_obj_base<object> {};
 void use(object *is);
-void use(object *is) { is->retire(); }
+void use(object *is)
+{
+    is->retire();
+}
 #endif

@@ -2,6 +2,7 @@
  * that were pending run in both. */
 #include <assert.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,20 +11,13 @@
 
 #include FLAVOR_HEADER
 
-static int is_over, called, deferred;
+static int is_over, called, deferred, is_on_valgrind;
 
 static void count(struct rcu_head *head)
 {
     __atomic_add_fetch(&called, 1, __ATOMIC_RELAXED);
     free(head);
 }
-
-/* Every other one without the three calls. valgrind runs one thread at a time. */
-#ifdef VALGRIND
-enum { ROUNDS = 20 };
-#else
-enum { ROUNDS = 60 };
-#endif
 
 static void count_plain(void *unused)
 {
@@ -39,6 +33,9 @@ static void *disturb(void *unused)
         rcu_read_lock();
         rcu_read_unlock();
         rcu_quiescent_state();
+        /* It runs one thread at a time. */
+        if (is_on_valgrind)
+            sched_yield();
     }
     rcu_unregister_thread();
     return NULL;
@@ -55,13 +52,16 @@ static void defer(int calls)
 int main(void)
 {
     pthread_t threads[2];
-    int before = 0;
+    int before = 0, rounds;
 
+    is_on_valgrind = getenv("ON_VALGRIND") != NULL;
+    rounds = is_on_valgrind ? 12 : 60;
     rcu_register_thread();
     assert(rcu_defer_register_thread() == 0);
     for (int i = 0; i < 2; i++)
         assert(pthread_create(&threads[i], NULL, disturb, NULL) == 0);
-    for (int round = 0; round < ROUNDS; round++) {
+    /* Every other one without the three calls. */
+    for (int round = 0; round < rounds; round++) {
         int has_calls = round % 2, status, calls, plain;
         pid_t child;
 
