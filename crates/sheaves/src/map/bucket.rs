@@ -17,10 +17,10 @@
 //! In the child of a fork a lock may be *orphaned*: its holder is not in the process. A thread that
 //! waits for it takes it over ([`bits`]). Each change of a chain is one store, of a place, a word
 //! or a link, after what it leads to. The child has stores of its parent's threads in their order,
-//! see `sheaves_sys::fork`. So the chain is that before or after the change. At most an entry or a
-//! bucket leaks, which was on its way into the chain or out of it. What a move of the chain leaves
-//! behind is in `resize`. A lock that is 8,192 nested forks old looks as if it were held: it is
-//! never taken over then.
+//! see `sheaves_sys::fork`. So the chain is that before or after the change. At most an entry or
+//! buckets leak, which were on their way into the chain or out of it. What a move of the chain
+//! leaves behind is in `resize`. A lock that is 8,192 nested forks old looks as if it were held: it
+//! is never taken over then.
 
 use alloc::alloc::handle_alloc_error;
 use core::alloc::{GlobalAlloc, Layout};
@@ -41,6 +41,11 @@ const WAITERS: u64 = 1 << 49;
 pub(super) const MOVED: u64 = 1 << 50;
 const GENERATION_SHIFT: u32 = 51;
 
+/// Bits of its hash beside the address of an entry.
+pub(super) const PLACE_BITS: u32 = 16;
+const BITS_SHIFT: u32 = u64::BITS - PLACE_BITS;
+const ADDRESS: usize = (1 << BITS_SHIFT) - 1;
+
 /// Checks of a held lock before a writer sleeps; the lock is held for tens of nanoseconds.
 const SPINS: u32 = 100;
 /// The longest that a writer sleeps before it looks at the lock again.
@@ -53,6 +58,7 @@ pub(super) struct Bucket<T> {
     word: AtomicU64,
     /// The next bucket of the chain, once there are more entries than places.
     next: AtomicPtr<Bucket<T>>,
+    /// The address of each entry, with 16 bits of its hash above: see [`with_bits`].
     places: [AtomicPtr<T>; PLACES],
 }
 
@@ -84,7 +90,13 @@ impl<T> Bucket<T> {
     /// The entry at a place.
     #[inline(always)]
     pub(super) fn entry(&self, place: usize) -> *mut T {
-        // Acquire pairs with the Release in `put` and `replace`: what the entry holds. [M2]
+        self.place(place).map_addr(|address| address & ADDRESS)
+    }
+
+    /// The entry at a place, with the bits of its hash.
+    #[inline(always)]
+    fn place(&self, place: usize) -> *mut T {
+        // Acquire pairs with the Release in `put`: what the entry holds. [M2]
         self.places[place].load(Ordering::Acquire)
     }
 
@@ -193,7 +205,8 @@ impl<T> Bucket<T> {
         }
     }
 
-    /// Adds an entry; true if it is in a new bucket, because no place of the chain was vacant.
+    /// Adds what [`with_bits`] makes of an entry; true if it is in a new bucket, because no place
+    /// of the chain was vacant.
     ///
     /// Aborts the program when memory is out, as `Box` does.
     /// The caller publishes `word`, which is the first bucket's.
@@ -233,34 +246,23 @@ impl<T> Bucket<T> {
         true
     }
 
-    /// Calls `each` for every entry of the chain, whose first bucket has this word.
+    /// Calls `each` for every entry of the chain, whose first bucket has this word, with its tag
+    /// and the bits above its address.
     ///
     /// # Safety
     /// The chain's buckets are not freed, and no other thread changes it.
-    pub(super) unsafe fn for_each(&self, mut word: u64, mut each: impl FnMut(*mut T)) {
+    #[inline]
+    pub(super) unsafe fn for_each(&self, mut word: u64, mut each: impl FnMut(*mut T, u64, u64)) {
         let mut bucket = self;
         loop {
-            Places::occupied(word).for_each(|place| each(bucket.entry(place)));
+            for place in Places::occupied(word) {
+                let bits = bucket.place(place).addr() as u64 >> BITS_SHIFT;
+                each(bucket.entry(place), word >> (8 * place) & 0xFF, bits);
+            }
             // SAFETY: the caller's contract.
             let Some(next) = (unsafe { bucket.next() }) else { return };
             bucket = next;
             word = bucket.word();
-        }
-    }
-
-    /// Empties a chain that no other thread reaches yet. A thread that is not in this process may
-    /// have begun to fill it.
-    ///
-    /// # Safety
-    /// The chain's buckets are not freed.
-    pub(super) unsafe fn clear(&self) {
-        let mut bucket = self;
-        loop {
-            // Relaxed: no other thread reads it; what leads to it publishes it.
-            bucket.word.store(0, Ordering::Relaxed);
-            // SAFETY: the caller's contract.
-            let Some(next) = (unsafe { bucket.next() }) else { return };
-            bucket = next;
         }
     }
 
@@ -343,6 +345,14 @@ impl<T> Drop for Held<'_, T> {
         }
         bits::end();
     }
+}
+
+/// What a place holds: an address in the lower 48 bits, which all addresses of user space have
+/// unless a program asks for more, and the low 16 of `bits` above.
+#[inline(always)]
+pub(super) fn with_bits<T>(entry: *mut T, bits: u64) -> *mut T {
+    debug_assert!(entry.addr() & !ADDRESS == 0);
+    entry.map_addr(|address| address | (bits << BITS_SHIFT) as usize)
 }
 
 #[inline(always)]

@@ -8,6 +8,7 @@
 //!   finish:  the writer that moves the last unit makes the new table the map's
 //! ```
 //!
+//! The places of the old chains have the hash bits that tell the new ones, so entries are not read.
 //! An entry is not copied: the new table points to what the old one points to. So an old chain that
 //! has moved stays complete: a reader that came before continues in it, and no lookup restarts. A
 //! reader that comes later sees the mark and goes to the new chain. A new chain is reached only
@@ -40,7 +41,6 @@ use super::RcuHashMap;
 use super::bucket::{Bucket, Held, MOVED};
 use super::entry::Entry;
 use super::table::{BUCKETS_MIN, ENTRIES_MAX, Table, buckets_for};
-use super::tags::tag_of;
 
 /// Units that a writer moves at a time: about as much work as ten insertions. So a table of twice
 /// the size is complete long before it is full.
@@ -142,7 +142,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         {
             return;
         }
-        let next = Table::new(buckets, table.series);
+        let next = Table::new(buckets, table.series, false);
         if next.is_null() {
             ended_in.store(0, Ordering::Relaxed);
             return;
@@ -234,21 +234,22 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
             return false;
         }
         let abort_on_unwind = AbortOnUnwind;
-        // No other thread reaches the new chains before the first old one is marked.
+        // SAFETY: no other thread reaches the new chains before the first old one is marked.
+        unsafe { new.clear(unit, units) };
         let (new_low, new_high) = new.chains(unit, units);
-        // SAFETY: buckets are not freed during the caller's read section.
-        new.each_chain(unit, units).for_each(|chain| unsafe { chain.clear() });
         let (mut low_word, mut high_word) = (0, 0);
-        let mut copy = |entry: *mut Entry<K, V>| {
-            // SAFETY: an entry in the table is not ended while its lock is held.
-            let hash = self.hash(unsafe { &(*entry).key });
+        let mut copy = |entry: *mut Entry<K, V>, tag: u64, bits: u64| {
+            let hash = old.hash_of_bits(bits, new).unwrap_or_else(|| {
+                // SAFETY: an entry in the table is not ended while its lock is held.
+                self.hash(unsafe { &(*entry).key })
+            });
             let (bucket, word) = match new_high {
                 Some(bucket) if hash as usize & units != 0 => (bucket, &mut high_word),
                 _ => (new_low, &mut low_word),
             };
             // SAFETY: buckets are not freed during the caller's read section, and the old locks
             // keep other threads from these.
-            unsafe { bucket.add(word, tag_of(hash), entry) };
+            unsafe { bucket.add(word, tag, new.place(entry, hash)) };
         };
         let old = [Some(low), high.flatten()];
         // SAFETY: buckets are not freed during the caller's read section.

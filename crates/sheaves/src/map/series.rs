@@ -49,13 +49,14 @@ pub(super) unsafe fn end<K, V>(
             }
             for first in current.each_chain(unit, units) {
                 // SAFETY: no other thread knows the chain, which is valid until freed below.
-                unsafe { first.for_each(first.word(), &mut each) };
+                unsafe { first.for_each(first.word(), |entry, _, _| each(entry)) };
                 // SAFETY: as above.
                 unsafe { retire_overflow(first) };
             }
-            let unmarked = next.into_iter().flat_map(|next| next.each_chain(unit, units));
-            // SAFETY: as above.
-            unmarked.for_each(|chain| unsafe { chain.clear() });
+            if let Some(next) = next {
+                // SAFETY: as above; the unit has not moved.
+                unsafe { next.clear(unit, units) };
+            }
         }
         // SAFETY: from `Table::new`, and not used any more.
         unsafe { heap::free(table.cast()) };

@@ -10,7 +10,7 @@ use sheaves_percpu::Counter;
 use sheaves_rcu::defer::Head;
 use sheaves_sys::fork;
 
-use super::bucket::{BUCKET_BYTES, Bucket, MOVED};
+use super::bucket::{BUCKET_BYTES, Bucket, MOVED, PLACE_BITS, with_bits};
 use crate::Sheaves;
 
 /// Buckets of the smallest table.
@@ -55,6 +55,8 @@ pub(super) struct Table<T> {
     pub(super) passed: AtomicUsize,
     /// A thread has claimed a unit and left it, because its chains were locked.
     is_left: AtomicBool,
+    /// See [`bits_shift`].
+    bits_shift: u8,
     /// 1 + the generation of the process in which a thread last began to make the next table.
     pub(super) ended_in: AtomicUsize,
     entries: PhantomData<*mut T>,
@@ -63,24 +65,33 @@ pub(super) struct Table<T> {
 const _: () = assert!(size_of::<Table<u8>>() == BUCKET_BYTES);
 
 impl<T> Table<T> {
-    /// A table, or null when memory is out.
-    pub(super) fn new(buckets: usize, series: *mut Series<T>) -> *mut Table<T> {
+    /// A table, or null when memory is out. Its buckets are empty if `is_first`; else their memory
+    /// is as it comes, and moves clear it, unit by unit.
+    pub(super) fn new(buckets: usize, series: *mut Series<T>, is_first: bool) -> *mut Table<T> {
         debug_assert!(buckets.is_power_of_two());
         let Some(layout) = layout::<T>(buckets) else { return null_mut() };
-        // SAFETY: the size is not 0.
-        let table = unsafe { Sheaves.alloc_zeroed(layout) }.cast::<Table<T>>();
-        // SAFETY: null, or large enough and aligned; all zeros is a table, that no other thread
-        // knows.
-        if let Some(table) = unsafe { table.as_mut() } {
+        let block = if is_first {
+            // SAFETY: the size is not 0.
+            unsafe { Sheaves.alloc_zeroed(layout) }
+        } else {
+            heap::alloc_layout(layout)
+        };
+        let table = block.cast::<Table<T>>();
+        if !table.is_null() {
+            // SAFETY: large enough and aligned, and no other thread knows it.
+            unsafe { table.write_bytes(0, 1) };
+            // SAFETY: as above; all zeros is a table.
+            let table = unsafe { &mut *table };
             table.mask = buckets - 1;
             table.series = series;
+            table.bits_shift = bits_shift(buckets);
         }
         table
     }
 
     /// True if there is memory for a table of that size.
     pub(super) fn is_possible(buckets: usize) -> bool {
-        let table = Self::new(buckets, null_mut());
+        let table = Self::new(buckets, null_mut(), false);
         // SAFETY: null, or made above, and no other thread knows it.
         unsafe { heap::free(table.cast()) };
         !table.is_null()
@@ -107,12 +118,15 @@ impl<T> Table<T> {
     /// The first bucket of the chain for a hash, or a number.
     #[inline(always)]
     pub(super) fn bucket(&self, hash: u64) -> &Bucket<T> {
-        let index = hash as usize & self.mask;
-        let first = core::ptr::from_ref(self).cast::<Bucket<T>>();
-        // SAFETY: after the head, which is as large as a bucket, there are `mask + 1` buckets.
-        let bucket = unsafe { first.add(1 + index) };
-        // SAFETY: as above; they live as long as the table. Zero bytes are a bucket.
-        unsafe { &*bucket }
+        // SAFETY: there is one with this number, and it lives as long as the table. Those that may
+        // not be initialized are not reached, and are cleared before they are.
+        unsafe { &*self.at(hash as usize & self.mask) }
+    }
+
+    /// The place of a bucket: after the head, which is as large as a bucket.
+    #[inline(always)]
+    fn at(&self, number: usize) -> *mut Bucket<T> {
+        core::ptr::from_ref(self).cast_mut().cast::<Bucket<T>>().wrapping_add(1 + number)
     }
 
     /// Prefetches the bucket of [`Table::bucket`], for a change of it.
@@ -121,12 +135,25 @@ impl<T> Table<T> {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
             use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-            let bucket = core::ptr::from_ref(self.bucket(hash)).cast();
+            let bucket = self.at(hash as usize & self.mask).cast_const().cast();
             // SAFETY: a hint; the bucket is there.
             unsafe { _mm_prefetch::<_MM_HINT_ET0>(bucket) };
         }
         #[cfg(not(all(target_arch = "x86_64", not(miri))))]
         let _ = hash;
+    }
+
+    /// What a place of this table holds for an entry.
+    #[inline(always)]
+    pub(super) fn place(&self, entry: *mut T, hash: u64) -> *mut T {
+        with_bits(entry, hash >> self.bits_shift)
+    }
+
+    /// The bits of a hash that select a bucket of this table and of the one that is twice as large,
+    /// from those in a place; `None` if these are not among them.
+    #[inline(always)]
+    pub(super) fn hash_of_bits(&self, bits: u64, other: &Table<T>) -> Option<u64> {
+        (self.bits_shift == other.bits_shift).then_some(bits << self.bits_shift)
     }
 
     /// Number of units of a move between these tables.
@@ -144,6 +171,18 @@ impl<T> Table<T> {
     pub(super) fn each_chain(&self, unit: usize, units: usize) -> impl Iterator<Item = &Bucket<T>> {
         let (first, second) = self.chains(unit, units);
         core::iter::once(first).chain(second)
+    }
+
+    /// Empties the chains of a unit. Their memory is as it came, or a thread that is not in this
+    /// process has begun to fill them; then their overflow buckets leak.
+    ///
+    /// # Safety
+    /// No other thread reaches the chains yet.
+    pub(super) unsafe fn clear(&self, unit: usize, units: usize) {
+        for number in (unit..self.buckets()).step_by(units) {
+            // SAFETY: a bucket of the table, that nothing else uses. All zeros is an empty one.
+            unsafe { self.at(number).write_bytes(0, 1) };
+        }
     }
 
     /// Notes that a claimed unit has not moved.
@@ -232,7 +271,7 @@ impl<T> Series<T> {
         let empty = Series { head: Head::new(), count: Counter::new(), ending: (null_mut(), 0) };
         // SAFETY: by the layout there is room for it, and the memory is ours.
         unsafe { series.write(empty) };
-        let table = Table::new(buckets, series);
+        let table = Table::new(buckets, series, true);
         if table.is_null() {
             // SAFETY: made above, and no other thread knows it.
             unsafe { Series::free(series) };
@@ -248,6 +287,13 @@ impl<T> Series<T> {
         // SAFETY: from `begin`, with this layout.
         unsafe { heap::dealloc_layout(series.cast(), Self::LAYOUT) };
     }
+}
+
+/// The lowest bit of hashes that places hold of a table of this size. Bits are exhausted once in 16
+/// doublings. The move after that hashes the keys again.
+fn bits_shift(buckets: usize) -> u8 {
+    let least = BUCKETS_MIN.ilog2();
+    (least + (buckets.ilog2() - least) / PLACE_BITS * PLACE_BITS) as u8
 }
 
 /// The layout of a head and that many buckets; `None` when it is too large.

@@ -292,7 +292,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         let Chain { table, mut held, hash } = chain;
         let entry = entry.into_raw();
         // SAFETY: buckets are not freed during the guard's section.
-        let was_full = unsafe { held.add(tag_of(hash), entry) };
+        let was_full = unsafe { held.add(tag_of(hash), table.place(entry, hash)) };
         drop(held);
         table.count().add(1);
         if was_full {
@@ -312,7 +312,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         guard: &'g Guard,
     ) -> (&'g V, &'g V) {
         let (hash, new) = (chain.hash, entry.into_raw());
-        chain.held.replace(found, new);
+        chain.held.replace(found, chain.table.place(new, hash));
         drop(chain);
         let old = &self.retire(hash, found.entry, guard).value;
         // SAFETY: as in `add`.

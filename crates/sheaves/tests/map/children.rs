@@ -1,16 +1,14 @@
 //! Children of forks change a map that other threads were changing, whose locks they inherit.
 
-use core::cell::RefCell;
 use core::hash::{BuildHasherDefault, Hash, Hasher};
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::os::fd::AsRawFd as _;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::channel;
 
 use sheaves::map::RcuHashMap;
-use sheaves::rcu::defer::barrier;
 use sheaves::rcu::read;
 
 use super::Itself;
@@ -18,26 +16,12 @@ use super::Itself;
 /// Children after which a test gives up if all were refused.
 const BARE_CHILDREN_MAX: u32 = 100;
 
-/// Where a thread waits for the end of the test: its hashes before that, and its channels.
-type Pause = (u64, Sender<()>, Receiver<()>);
-
-thread_local! {
-    static PAUSE: RefCell<Option<Pause>> = const { RefCell::new(None) };
-}
-
-/// A key whose hash is that of its lowest bits, and in whose hash a thread may pause.
+/// A key whose hash is that of its lowest bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Key(u64);
 
 impl Hash for Key {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let pause = PAUSE.take();
-        if let Some((0, begin, is_over)) = pause {
-            begin.send(()).unwrap();
-            let _ = is_over.recv();
-        } else {
-            PAUSE.set(pause.map(|(count, begin, is_over)| (count - 1, begin, is_over)));
-        }
         state.write_u64(self.0 % (1 << 20));
     }
 }
@@ -118,8 +102,8 @@ fn status_of_child(fork: impl FnOnce() -> libc::pid_t, body: impl FnOnce()) -> l
     status
 }
 
-/// Uses everything in a child, whose map has these keys and maybe `doubtful` ones.
-fn use_map(map: &'static Map, mut keys: BTreeSet<u64>, doubtful: Option<u64>) {
+/// Uses everything in a child, whose map has these keys, maybe without the `doubtful` one.
+fn use_map(map: &'static Map, mut keys: BTreeSet<u64>, doubtful: u64) {
     let check = |keys: &BTreeSet<u64>| {
         let guard = read();
         let mut seen = BTreeSet::new();
@@ -129,10 +113,8 @@ fn use_map(map: &'static Map, mut keys: BTreeSet<u64>, doubtful: Option<u64>) {
         assert_eq!(&seen, keys);
         assert!(keys.iter().all(|key| map.get(&Key(*key), &guard).is_some()));
     };
-    if let Some(key) = doubtful {
-        map.remove(&Key(key), &read());
-        keys.remove(&key);
-    }
+    map.remove(&Key(doubtful), &read());
+    keys.remove(&doubtful);
     check(&keys);
     for key in crowd().step_by(2).chain(3..9) {
         assert_eq!(map.remove(&Key(key), &read()).is_some(), keys.remove(&key), "{key}");
@@ -144,70 +126,13 @@ fn use_map(map: &'static Map, mut keys: BTreeSet<u64>, doubtful: Option<u64>) {
         keys.insert(key);
     }
     check(&keys);
-    assert!(map.capacity() > before.max(1000), "the resize of the parent goes on");
+    assert!(map.capacity() > before.max(1000), "the table grows");
     map.retain(|key, _| key.0 % 3 == 0);
     keys.retain(|key| key % 3 == 0);
     check(&keys);
     map.clear();
     check(&BTreeSet::new());
     crowd().for_each(|key| insert(map, key));
-}
-
-/// Forks while another thread is in `work`, which pauses after a number of hashes.
-fn fork_during(map: &'static Map, mut work: impl FnMut() -> Option<u64> + Send, pause: u64) {
-    let ((begin, is_paused), (end, is_over)) = (channel(), channel::<()>());
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            let mut channels = Some((begin, is_over));
-            while let Some((begin, is_over)) = channels.take() {
-                PAUSE.set(Some((pause, begin, is_over)));
-                let _ = work();
-                channels = PAUSE.take().map(|(_, begin, is_over)| (begin, is_over));
-            }
-        });
-        is_paused.recv_timeout(Duration::from_secs(20)).expect("the thread pauses");
-        let keys: BTreeSet<u64> = map.iter(&read()).map(|(key, _)| key.0).collect();
-        let ends = child_ends(|| use_map(map, keys.clone(), None));
-        // Another child: the end of a map that is left in this state.
-        let drops = child_ends(|| {
-            // SAFETY: this process does not use the map any more.
-            drop(unsafe { core::ptr::from_ref(map).read() });
-        });
-        // Another one clears it, as it is, and ends what was in it.
-        let clears = child_ends(|| {
-            map.clear();
-            assert!(map.is_empty() && map.iter(&read()).next().is_none());
-            keys.iter().for_each(|key| insert(map, *key));
-            barrier().unwrap();
-            assert_eq!(map.iter(&read()).count(), keys.len());
-        });
-        end.send(()).unwrap();
-        assert!(ends && drops && clears, "{ends} {drops} {clears}");
-    });
-}
-
-/// The other thread has copied a part of a chain, also to overflow buckets.
-#[test]
-fn child_resizes_a_map_that_another_thread_was_resizing() {
-    for pause in [1, 3, 14] {
-        let map: &'static Map = Box::leak(Box::default());
-        crowd().for_each(|key| insert(map, key));
-        let mut next = 1;
-        let grow = || {
-            insert(map, next);
-            next += 1;
-            None
-        };
-        fork_during(map, grow, pause);
-        let map: &'static Map = Box::leak(Box::default());
-        let mut keys = 1..500;
-        crowd().chain(keys.clone()).for_each(|key| insert(map, key));
-        let shrink = || {
-            map.remove(&Key(keys.next()?), &read());
-            None
-        };
-        fork_during(map, shrink, pause);
-    }
 }
 
 /// The other thread has a chain locked while its closure runs.
@@ -226,7 +151,7 @@ fn child_changes_a_chain_that_another_thread_had_locked() {
             map.compute(Key(0), wait, &read());
         });
         has_begun.recv().unwrap();
-        let ends = child_ends(|| use_map(map, crowd().collect(), Some(0)));
+        let ends = child_ends(|| use_map(map, crowd().collect(), 0));
         // The first that it does is to wait for that chain. While threads of other tests are in the
         // heap it is refused that.
         let remove = || assert!(map.remove(&Key(1 << 20), &read()).is_some());

@@ -5,7 +5,9 @@ use super::*;
 use crate::map::alone::alone;
 use crate::map::spread::spread;
 
+use core::cell::Cell;
 use core::hash::{BuildHasherDefault, Hasher};
+use core::ops::Range;
 use std::collections::BTreeMap;
 use std::sync::mpsc::channel;
 
@@ -89,6 +91,106 @@ fn use_map(map: &Map) {
     assert!(map.capacity() > capacity);
 }
 
+/// Hashes as `std` does, and counts.
+struct Counting(Cell<usize>);
+
+impl BuildHasher for Counting {
+    type Hasher = std::hash::DefaultHasher;
+
+    fn build_hasher(&self) -> std::hash::DefaultHasher {
+        self.0.set(self.0.get() + 1);
+        std::hash::DefaultHasher::new()
+    }
+}
+
+/// Moves load no key, unless a table grows or shrinks across a size at which the hash bits in its
+/// places are exhausted.
+#[test]
+#[cfg_attr(miri, ignore = "tables of half a million buckets")]
+fn moves_hash_keys_once_in_sixteen_doublings() {
+    const KEYS: usize = 2000;
+    let _alone = alone();
+    let map = RcuHashMap::with_hasher(Counting(Cell::new(0)));
+    let hashes = || map.hasher().0.take();
+    for key in 0..KEYS {
+        map.insert(key, key, &read());
+    }
+    assert_eq!(hashes(), KEYS, "of the insertions");
+    let halve = || {
+        let _guard = read();
+        let table = map.table().unwrap();
+        map.start(table, table.buckets() / 2);
+        while map.is_current(table) {
+            map.help(table);
+        }
+    };
+    let check = |buckets, rounds| {
+        assert_eq!(map.table().unwrap().buckets(), buckets);
+        assert_eq!(hashes(), KEYS * rounds, "{buckets} buckets");
+        assert!((0..KEYS).all(|key| map.get(&key, &read()) == Some(&key)), "{buckets} buckets");
+        assert_eq!(hashes(), KEYS, "of the lookups");
+    };
+    let most = BUCKETS_MIN << 15;
+    map.reserve(most * ENTRIES_MAX - KEYS);
+    check(most, 0);
+    map.reserve(most * ENTRIES_MAX - KEYS + 1);
+    check(most * 2, 1);
+    halve();
+    check(most, 1);
+    halve();
+    check(most / 2, 0);
+}
+
+/// A move clears what is in the memory of a new table, and the end of the map what no move has.
+#[test]
+fn new_tables_need_no_zeros() {
+    let _alone = alone();
+    for end in 33..500 {
+        for buckets in [16, 32, 64, 128] {
+            let layout = core::alloc::Layout::array::<[u64; 8]>(buckets + 1).unwrap();
+            let layout = layout.align_to(64).unwrap();
+            let block = sheaves_heap::alloc_layout(layout);
+            // SAFETY: it has that many bytes.
+            unsafe { block.write_bytes(0xA5, layout.size()) };
+            // SAFETY: from above.
+            unsafe { sheaves_heap::dealloc_layout(block, layout) };
+        }
+        let map = Map::default();
+        for key in 0..end {
+            map.insert(key, key, &read());
+        }
+        assert!((0..end).all(|key| map.contains_key(&key)) && !map.contains_key(&end));
+        assert_eq!(map.iter(&read()).count(), map.len());
+    }
+}
+
+/// A table that is outgrown while a thread delays its resize must continue to grow.
+#[test]
+fn table_that_is_resized_late_still_becomes_large_enough() {
+    let _alone = alone();
+    let map = Map::default();
+    let insert_all = |keys: Range<u64>| keys.for_each(|key| _ = map.insert(key, key, &read()));
+    insert_all(0..64);
+    let guard = read();
+    let table = map.table().unwrap();
+    map.start(table, table.buckets() * 2);
+    // SAFETY: the guard lasts.
+    let next = unsafe { table.next() }.unwrap();
+    // Relaxed: this thread's. It stands for one that sleeps now.
+    let first = table.claimed.fetch_add(UNITS, Ordering::Relaxed);
+    insert_all(64..5000);
+    assert!(map.is_current(table) && map.capacity() < 1000, "its units have not moved");
+    let units = first..(first + UNITS).min(table.units(next));
+    let moved = units.filter(|unit| map.move_unit(table, next, *unit)).count();
+    map.count_moved(table, next, moved);
+    // Replacing a value does not lengthen a chain.
+    for _ in 0..20 {
+        insert_all(0..5000);
+    }
+    assert!(map.capacity() >= map.len(), "{} for {}", map.capacity(), map.len());
+    assert!((0..5000).all(|key| map.get(&key, &guard) == Some(&key)));
+}
+
 #[test]
 fn room_is_made_where_a_table_is_being_halved() {
     let _alone = alone();
@@ -99,11 +201,28 @@ fn room_is_made_where_a_table_is_being_halved() {
     assert!(map.capacity() == capacity && !map.table().unwrap().is_moving());
 }
 
-#[test]
-fn child_marks_the_second_chain_of_a_unit() {
-    let _alone = alone();
+/// Runs `body` in a child of a fork; true if it returns within some seconds.
+fn child_ends(body: impl FnOnce()) -> bool {
+    // SAFETY: the child uses only what is tested, and exits.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: ends the child if it hangs.
+        unsafe { libc::alarm(10) };
+        let is_good = std::panic::catch_unwind(core::panic::AssertUnwindSafe(body)).is_ok();
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(i32::from(!is_good)) };
+    }
+    let mut status = -1;
+    // SAFETY: waits for the child only.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    status == 0
+}
+
+/// Forks while another thread is moving the last unit of a table that is being halved. It has
+/// copied that many entries or, without a number, all of them, and has marked the first chain.
+fn fork_during_a_move(copied: Option<usize>) {
     let map: &'static Map = std::boxed::Box::leak(std::boxed::Box::new(halving()));
-    let ((begin, is_marked), (end, is_over)) = (channel(), channel::<()>());
+    let ((begin, has_begun), (end, is_over)) = (channel(), channel::<()>());
     let other = std::thread::spawn(move || {
         let _guard = read();
         let old = map.table().unwrap();
@@ -113,44 +232,68 @@ fn child_marks_the_second_chain_of_a_unit() {
         let (first, second) = old.chains(unit, units);
         let [low, high] = [first, second.unwrap()].map(|chain| chain.lock().unwrap());
         let (mut word, mut count) = (0, 0);
+        // SAFETY: no other thread reaches it.
+        unsafe { new.clear(unit, units) };
         let target = new.chains(unit, units).0;
-        let mut copy = |entry: *mut Entry<u64, u64>| {
+        let pause = || {
+            begin.send(()).unwrap();
+            is_over.recv().unwrap();
+        };
+        let mut copy = |entry: *mut Entry<u64, u64>, tag, _| {
             // SAFETY: the guard lasts.
-            let key = unsafe { (*entry).key };
+            let hash = map.hash(&unsafe { (*entry).key });
             // SAFETY: the guard lasts, and no other thread reaches the chain.
-            unsafe { target.add(&mut word, tag_of(map.hash(&key)), entry) };
+            unsafe { target.add(&mut word, tag, new.place(entry, hash)) };
             count += 1;
+            if copied == Some(count) {
+                target.publish(word);
+                pause();
+            }
         };
         for held in [&low, &high] {
             // SAFETY: the guard lasts, and the chain is locked.
             unsafe { held.first.for_each(held.word, &mut copy) };
         }
-        assert!(count > 6, "entries in both");
+        assert!(count > 6, "entries in both, and an overflow bucket");
         target.publish(word);
         // SAFETY: as `move_unit` does.
         unsafe { low.mark() };
-        begin.send(()).unwrap();
-        is_over.recv().unwrap();
+        if copied.is_none() {
+            pause();
+        }
         // SAFETY: likewise.
         unsafe { high.mark() };
     });
-    is_marked.recv().unwrap();
+    has_begun.recv().unwrap();
     // SAFETY: this process waits for its children, whatever disposition it has inherited.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
-    // SAFETY: the child uses only what is tested, and exits.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        // SAFETY: ends the child if it hangs.
-        unsafe { libc::alarm(10) };
-        let is_good =
-            std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| use_map(map))).is_ok();
-        // SAFETY: ends the child at once.
-        unsafe { libc::_exit(i32::from(!is_good)) };
-    }
-    let mut status = -1;
-    // SAFETY: waits for the child only.
-    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    let entries: std::vec::Vec<u64> = map.iter(&read()).map(|(key, _)| *key).collect();
+    let uses = child_ends(|| use_map(map));
+    // SAFETY: the child does not use the map any more.
+    let drops = child_ends(|| drop(unsafe { core::ptr::from_ref(map).read() }));
+    let clears = child_ends(|| {
+        map.clear();
+        assert!(map.is_empty() && map.iter(&read()).next().is_none());
+        entries.iter().for_each(|key| _ = map.insert(*key, *key, &read()));
+        sheaves_rcu::defer::barrier().unwrap();
+        assert_eq!(map.iter(&read()).count(), entries.len());
+    });
     end.send(()).unwrap();
     other.join().unwrap();
-    assert_eq!(status, 0);
+    assert!(uses && drops && clears, "{copied:?}: {uses} {drops} {clears}");
+}
+
+#[test]
+fn child_marks_the_second_chain_of_a_unit() {
+    let _alone = alone();
+    fork_during_a_move(None);
+}
+
+/// Entries that the other thread has copied are copied again, and are in the map once.
+#[test]
+fn child_moves_a_unit_again_that_another_thread_was_moving() {
+    let _alone = alone();
+    for copied in [1, 3, 7] {
+        fork_during_a_move(Some(copied));
+    }
 }
