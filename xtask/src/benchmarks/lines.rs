@@ -200,6 +200,14 @@ pub(super) fn read(file: &Path) -> anyhow::Result<Report> {
     serde_json::from_str(&json).with_context(|| file.display().to_string())
 }
 
+impl Report {
+    /// The median of a contender in a row.
+    pub(super) fn median(&self, workload: &str, contender: &str) -> Option<f64> {
+        let mut rows = self.rows.iter().filter(|row| row.workload == workload);
+        Some(rows.find(|row| row.contender == contender)?.summary.median)
+    }
+}
+
 impl Machine {
     pub(super) fn about(&self, name: &str) -> String {
         let Machine { cpu, cpus, kernel, glibc, thp, commit } = self;

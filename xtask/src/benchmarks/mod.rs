@@ -1,4 +1,4 @@
-//! The figures in BENCHMARKS.md and in the README, made from reports of the bench.
+//! The figures in BENCHMARKS.md, docs/references.md and the README, made from reports of the bench.
 //!
 //! `docs/benchmarks/MACHINE/TABLE.json` is a report that was made on that machine. The text between
 //! two marks in each document is made from these files.
@@ -7,6 +7,7 @@ mod lines;
 mod number;
 mod programs;
 mod readme;
+mod references;
 
 use core::fmt::Write as _;
 use std::fs;
@@ -23,7 +24,7 @@ const BEGIN: &str = "<!-- figures -->\n";
 const END: &str = "<!-- /figures -->\n";
 
 /// What is measured: the name of a report, and the arguments of the bench.
-const TABLES: [(&str, &[&str]); 13] = [
+const TABLES: [(&str, &[&str]); 15] = [
     ("pair", &["pair", "--sizes", "64,4096"]),
     ("batch", &["batch/shuffled", "--sizes", "64,4096"]),
     ("remote", &["remote/1to1", "--sizes", "1024"]),
@@ -37,6 +38,8 @@ const TABLES: [(&str, &[&str]); 13] = [
     ("dispose", &["dispose"]),
     ("synchronize", &["synchronize"]),
     ("map", &["map"]),
+    ("bulk", &["bulk"]),
+    ("percpu", &["percpu"]),
 ];
 
 /// Writes the figures into the documents; with `check` fails if they are not up to date. With
@@ -50,6 +53,9 @@ pub fn run(root: &Path, check: bool, machine: Option<&str>) -> anyhow::Result<()
     machines.sort();
     let all: String = machines.iter().map(|folder| section(folder)).collect::<Result<_, _>>()?;
     replace(&root.join("BENCHMARKS.md"), &all, check)?;
+    let all: String =
+        machines.iter().map(|folder| references::section(folder)).collect::<Result<_, _>>()?;
+    replace(&root.join("docs/references.md"), &all, check)?;
     replace(&root.join("README.md"), &readme::figures_of(&machines)?, check)
 }
 
