@@ -15,7 +15,7 @@ fn a_changed_figure_is_found_and_written_again() {
     let folder = tempfile::tempdir().unwrap();
     let (root, changed) = (folder.path(), folder.path().join("BENCHMARKS.md"));
     copy(repo::root(), root, "docs/benchmarks");
-    for document in ["BENCHMARKS.md", "README.md"] {
+    for document in ["BENCHMARKS.md", "README.md", "docs/references.md"] {
         fs::copy(repo::root().join(document), root.join(document)).unwrap();
     }
     let text = fs::read_to_string(&changed).unwrap();
