@@ -9,19 +9,32 @@ use crate::{ENGINES, Link, compile, compile_with, has, here, run_ok};
 const LIMIT: Duration = Duration::from_secs(120);
 /// The tests that are written in C++.
 const TESTS: &str = "tests/cxx/rcu.cpp";
+/// The operators of `sheaves/new.hpp`.
+const NEW: &str = "tests/cxx/new.cpp";
 /// Programs in C++, each of which prints `ok`.
-pub(crate) const PROGRAMS: [&str; 3] = ["examples/containers.cpp", "examples/retire.cpp", TESTS];
+pub(crate) const PROGRAMS: [&str; 4] =
+    ["examples/containers.cpp", "examples/retire.cpp", NEW, TESTS];
 /// The first standard, with more warnings than others.
 pub(crate) const FLAGS: [&str; 4] = ["-std=c++17", "-Wpedantic", "-Wconversion", "-Wshadow"];
 
 #[test]
 fn cxx_programs_run_on_every_engine() {
-    for (source, link) in PROGRAMS.into_iter().zip([Link::Shared, Link::Shared, Link::Archive]) {
+    for (source, link) in PROGRAMS.into_iter().zip([Link::Shared, Link::Archive].repeat(2)) {
         let program = compile("g++", source, &FLAGS, link);
         for engine in ENGINES {
             run_ok(&program, &[], engine, LIMIT);
         }
     }
+}
+
+/// The block of an operator that another replaces is not taken for one of this heap.
+#[test]
+fn cxx_operators_of_the_program_are_called() {
+    let flags = [&FLAGS[..], &["-shared", "-fPIC", "-xc++"]].concat();
+    let library = compile("g++", "include/sheaves/new.hpp", &flags, Link::Shared);
+    let more = ["-DREPLACED", "-Wl,--no-as-needed", library.to_str().unwrap()];
+    let program = compile("g++", NEW, &[&FLAGS[..], &more].concat(), Link::Shared);
+    run_ok(&program, &[], &[], LIMIT);
 }
 
 /// The newest standards have the names that each of the compilers knows.
@@ -83,7 +96,7 @@ fn cxx_mistakes_do_not_compile() {
 #[test]
 fn cxx_headers_alone_compile_without_a_warning() {
     for compiler in ["g++", "clang++"].into_iter().filter(|compiler| has(compiler)) {
-        for header in ["sheaves/rcu", "sheaves/memory.hpp", "sheaves.hpp"] {
+        for header in ["sheaves/rcu", "sheaves/memory.hpp", "sheaves/new.hpp", "sheaves.hpp"] {
             let flags = [&FLAGS[..], &["-x", "c++", "-include", header]].concat();
             syntax_of(compiler, &flags, Path::new("/dev/null"));
         }
