@@ -1,8 +1,8 @@
 //! `cargo xtask consumers`: projects of users that find the installed library.
 //!
 //! The library is installed to a prefix of its own, as `cargo xtask install` does. A project that
-//! uses pkg-config and one that uses CMake are built against it and run. Both are in
-//! `crates/sheaves-capi/tests/consumer/`.
+//! uses pkg-config, one that uses CMake and one that uses Meson are built against it and run. They
+//! are in `crates/sheaves-capi/tests/consumer/`.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -57,6 +57,18 @@ pub fn run(root: &Path) -> anyhow::Result<()> {
         println!("consumers: {PROGRAMS} programs found the library by CMake");
     } else {
         println!("consumers: skipped CMake: it is not installed");
+    }
+    if has("meson") && has("pkg-config") {
+        let build = target.join("meson");
+        let mut setup = Command::new("meson");
+        repo::output_of(at(setup.arg("setup").arg(&build).arg(&project), &prefix))?;
+        let mut test = Command::new("meson");
+        let printed = repo::output_of(at(test.arg("test").arg("-C").arg(&build), &prefix))?;
+        let passed = printed.lines().find_map(|line| line.strip_prefix("Ok:"));
+        ensure!(passed.map(str::trim) == Some(&PROGRAMS.to_string()), "Meson: {printed}");
+        println!("consumers: {PROGRAMS} programs found the library by Meson");
+    } else {
+        println!("consumers: skipped Meson: it or pkg-config is not installed");
     }
     Ok(())
 }
