@@ -235,7 +235,7 @@ fn both_paths_serve_a_size_alike() {
 /// Callers with a layout know the classes of the default mode only.
 fn layouts_are_freed_by_their_owners() {
     for align in [1, 16, 64, 512, 4096] {
-        for size in (1..3000).step_by(7).chain([32 << 10, 100_000, 2 << 20]) {
+        for size in (1..3000).step_by(7).chain([32 << 10, 100_000, 300_000, 2 << 20]) {
             let layout = Layout::from_size_align(size, align).unwrap();
             for is_deferred in [false, true] {
                 let block = alloc_layout(layout);
@@ -270,10 +270,15 @@ fn is_readable(address: usize) -> bool {
     written == 1
 }
 
+/// Blocks of this size lie between inaccessible pages.
+fn large_bytes_min() -> usize {
+    if checking::is_exact() { 64 << 10 } else { 256 << 10 }
+}
+
 /// A large block that grows has its contents, and its old addresses are inaccessible.
 fn large_blocks_grow() {
     let page = sheaves_sys::map::page_bytes();
-    let mut size = 2 << 20;
+    let mut size = large_bytes_min();
     let mut block = malloc(size);
     let place = |block: *mut u8, step: u8| block.wrapping_add(usize::from(step) * 5000);
     for step in 0..200 {
@@ -314,8 +319,7 @@ fn at_level_2() {
 
 /// A large block ends where its last page does, as far as its alignment permits.
 fn large_blocks_end_at_pages() {
-    let least = if checking::is_exact() { 66_000 } else { 2 << 20 };
-    for size in (0..40).map(|step| least + step * 1111) {
+    for size in (0..40).map(|step| large_bytes_min() + step * 1111) {
         for align in [16, 64, 4096, 1 << 20] {
             let block = aligned_alloc(align, size);
             assert!(block.addr().is_multiple_of(align));
