@@ -153,9 +153,19 @@ impl Depot {
         }
         chunk::note_unused(before * shape.stride);
         shard.objects.sub_to_zero(objects);
+        self.note_overflow(shape, objects);
+        false
+    }
+
+    /// The most objects in it. A quarantine holds as many, too, before they go back to slabs.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit.get()
+    }
+
+    /// Notes that objects return to their slabs because there are more than the limit.
+    pub(crate) fn note_overflow(&self, shape: &Shape, objects: usize) {
         self.overflows.add(objects);
         self.decay(shape, clock::coarse_ms() as usize);
-        false
     }
 
     /// Objects in the depot, full sheaves taken from it, and flushes to slabs.

@@ -77,6 +77,7 @@ pub(crate) fn flush_surplus(id: CacheId) {
 
 fn flush_surplus_of(id: CacheId, spare: usize) {
     while let Some(cursor) = of(id).take_surplus(id, spare) {
+        id.descriptor().depot.note_overflow(id.shape(), cursor.fill());
         flush::flush_sheaf(id, cursor);
     }
 }

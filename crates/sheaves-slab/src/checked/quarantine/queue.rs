@@ -161,9 +161,11 @@ impl Quarantine {
     }
 
     /// The objects that may be too many before they go back to slabs: what is freed at a stretch is
-    /// often allocated at a stretch.
+    /// often allocated at a stretch. Those of size classes are bounded together.
     pub(super) fn spare(&self, id: CacheId) -> usize {
-        (objects_max(id) / 2).max(id.descriptor().depot.sheaf_objects()).max(SPARE_MIN)
+        let depot = &id.descriptor().depot;
+        let spare = if id.is_class() { depot.limit() } else { objects_max(id) / 2 };
+        spare.max(depot.sheaf_objects()).max(SPARE_MIN)
     }
 
     /// Objects that are too many.
