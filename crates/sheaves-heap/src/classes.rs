@@ -76,30 +76,12 @@ pub(crate) fn reopen_fast_path() {
 #[cold]
 pub(crate) fn open_fast_path() {
     let bytes_max = SMALL_BYTES_MAX - if checking::is_hardened() { QUANTUM_BYTES } else { 0 };
-    // Release pairs with the Acquire loads of the limit, here and in the bodies of the C functions:
-    // a thread that finds it raised finds the access and the table, too.
+    // Callers that know a layout allocate from main words, which are vacant in hardened processes.
+    let layout_end = if checking::is_hardened() { 0 } else { SMALL_BYTES_MAX + 1 };
+    // Release, both, pairs with the Acquire loads of the limits, here and in the bodies of the C
+    // functions: a thread that finds them raised finds the access and the table, too.
     TABLE.fast_bytes_end.store(bytes_max + 1, Ordering::Release);
-    limit_layouts();
-}
-
-/// Opens the fast path of callers that know a layout, or closes it: it allocates from main words,
-/// and so only while `malloc` does.
-fn limit_layouts() {
-    let may_open = || {
-        // SeqCst, all, with the store in `draw_samples`: of two threads in here the last one to
-        // store the limit has found the word that was stored last.
-        let is_fast_open = TABLE.fast_bytes_end.load(Ordering::SeqCst) != 0;
-        is_fast_open && WORDS[0].load(Ordering::SeqCst) == MAIN_WORDS[0]
-    };
-    loop {
-        let is_open = may_open();
-        let end = if is_open { SMALL_BYTES_MAX + 1 } else { 0 };
-        // SeqCst: see above; as Release it pairs with the Acquire in `alloc_layout`.
-        TABLE.layout_bytes_end.store(end, Ordering::SeqCst);
-        if may_open() == is_open {
-            return;
-        }
-    }
+    TABLE.layout_bytes_end.store(layout_end, Ordering::Release);
 }
 
 /// Switches `malloc` to the words and classes of a hardened process. Before the fast path is open.
@@ -116,8 +98,7 @@ pub(crate) fn harden() {
 }
 
 /// Switches `malloc` to the other word of each class, from which objects are allocated while
-/// samples are drawn, or back. Callers that know a layout take the slow path meanwhile. Not in a
-/// hardened process, which has other words.
+/// samples are drawn, or back. Not in a hardened process, which has other words.
 pub(crate) fn draw_samples(is_drawn: bool) {
     if checking::is_hardened() {
         return;
@@ -125,11 +106,9 @@ pub(crate) fn draw_samples(is_drawn: bool) {
     for (quanta, main) in MAIN_WORDS.iter().enumerate() {
         let id = CacheId::of_main(Word::at_offset(usize::from(*main)));
         let word = if is_drawn { id.spare() } else { id.main() };
-        // SeqCst pairs with the loads in `limit_layouts`. Either word will do: the profile drains
-        // the slots after this.
-        WORDS[quanta].store(word.offset() as u16, Ordering::SeqCst);
+        // Relaxed: either word will do, since the profile drains the slots after this.
+        WORDS[quanta].store(word.offset() as u16, Ordering::Relaxed);
     }
-    limit_layouts();
 }
 
 /// Bytes that the user of an object of a class may use.

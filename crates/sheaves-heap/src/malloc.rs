@@ -157,11 +157,12 @@ pub unsafe fn free_rcu_layout(block: *mut u8, layout: Layout) {
 #[inline(always)]
 #[must_use]
 pub fn alloc_layout(layout: Layout) -> *mut u8 {
-    // Acquire pairs with the SeqCst store in `classes::limit_layouts`.
+    // Acquire pairs with the Release in `classes::open_fast_path`.
     if layout.size() < percpu::TABLE.layout_bytes_end.load(Ordering::Acquire)
         && let Some(class) = classes::of_layout(layout.size(), layout.align())
-        // SAFETY: the fast path is enabled.
-        && let Some(object) = unsafe { pop(CacheId::of_class(class).main()) }
+        // SAFETY: the fast path was enabled after the engine's start.
+        && let access = unsafe { Access::of_started() }
+        && let Some(object) = percpu::pop_source(access, CacheId::of_class(class).main())
     {
         return with_exposed_provenance_mut(object);
     }

@@ -12,8 +12,7 @@
 //! While a profile is on, blocks go round: what is freed is not what is allocated next, so that
 //! each allocation is as likely to be a sample, whatever the program does. `malloc` and `free` have
 //! no instruction more, but a program that always frees what it has just allocated touches 32 KiB
-//! of blocks, 127 at the most, where it touched one. Each call of a named cache takes a slow path,
-//! and so does an allocation with a layout, as Rust's.
+//! of blocks, 127 at the most, where it touched one.
 //!
 //! ```
 //! # mod sheaves { pub use sheaves_heap as heap; }

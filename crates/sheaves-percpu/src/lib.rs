@@ -43,7 +43,7 @@ pub use rows::slot_count;
 pub mod internal {
     pub use crate::engine::{
         EngineMode, Facts, SlotKind, cmp_store, current_slot, facts, load, mode, pop, pop_slow,
-        push, push_slow, rows,
+        pop_source, push, push_slow, rows,
     };
     pub use crate::memory::objects::{Observer, observe as observe_objects};
     pub use crate::sheaf::{Cursor, Sheaf, Taken};
@@ -59,6 +59,8 @@ pub mod internal {
     }
     /// Blocks of slots, and what is in them.
     pub mod slots {
-        pub use crate::slots::{ALL, attach, drain, observe, prepare, slots_used, take};
+        pub use crate::slots::{
+            ALL, attach, drain, observe, prepare, set_source, slots_used, take,
+        };
     }
 }

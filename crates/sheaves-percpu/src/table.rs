@@ -13,6 +13,7 @@
 //! |---|---|---|
 //! | table entries -2, -1 | none | always the bootstrap block (threads without a slot) |
 //! | table entry of a slot | the holder of the slots lock | install; drain: to bootstrap and back |
+//! | entry of a slot in [`SOURCES`] | the holder of the slots lock | as above; [`set_source`] |
 //! | words of an installed block | transactions on that slot | any time |
 //! | words of a block during its drain | the drainer | after the fence after the detach |
 //! | words without a cache yet | the slots lock's holder | before the word's number is published |
@@ -98,6 +99,14 @@ pub static TABLE: Table = {
     }
 };
 
+/// A second table of bases, for transactions that take objects from the first of two words, or from
+/// the second one: then each base is that of the block's word 1. Empty before the start.
+static SOURCES: [AtomicPtr<BootstrapBlock>; ENTRIES_BEFORE + CPUS_MAX] =
+    [const { AtomicPtr::new(core::ptr::null_mut()) }; ENTRIES_BEFORE + CPUS_MAX];
+
+/// From a block to its base in [`SOURCES`], in bytes: 0, or 8 for the second words.
+static SOURCE_SHIFT: AtomicUsize = AtomicUsize::new(0);
+
 /// Byte of entry 0.
 pub const ENTRY_0: usize = offset_of!(Table, entries) + 8 * ENTRIES_BEFORE;
 
@@ -110,7 +119,8 @@ pub(crate) fn bootstrap() -> usize {
 /// give to threads in place of a slot. During the start.
 pub(crate) fn fill(slots: usize) {
     // Relaxed: published by the Release of the number of slots in `rows::reserve`.
-    for entry in &TABLE.entries[ENTRIES_BEFORE..ENTRIES_BEFORE + slots] {
+    let sources = &SOURCES[..ENTRIES_BEFORE + slots];
+    for entry in TABLE.entries[ENTRIES_BEFORE..ENTRIES_BEFORE + slots].iter().chain(sources) {
         entry.store((&raw const BOOTSTRAP_BLOCK).cast_mut(), Ordering::Relaxed);
     }
 }
@@ -122,13 +132,30 @@ pub(crate) fn table() -> *const AtomicPtr<BootstrapBlock> {
     &raw const TABLE.entries[ENTRIES_BEFORE]
 }
 
-/// Stores a block in a slot's table entry. Under the slots lock.
+/// Likewise of [`SOURCES`].
+#[cfg(not(miri))]
+#[inline(always)]
+pub(crate) fn sources() -> *const AtomicPtr<BootstrapBlock> {
+    &raw const SOURCES[ENTRIES_BEFORE]
+}
+
+/// Stores a block in a slot's entries of both tables. Under the slots lock.
 pub(crate) fn set_block(slot: usize, block: usize) {
-    let block = core::ptr::with_exposed_provenance_mut(block);
-    // Release pairs with the Acquire in `current_block`: the words were initialised before. Rseq
-    // critical sections read the entry by an ordinary load, on which the addresses of all further
-    // loads and stores in the block depend.
-    TABLE.entries[slot + ENTRIES_BEFORE].store(block, Ordering::Release);
+    // Relaxed: changes under the slots lock.
+    let shift = if block == bootstrap() { 0 } else { SOURCE_SHIFT.load(Ordering::Relaxed) };
+    let pointer = core::ptr::with_exposed_provenance_mut;
+    // Release, both: the one of `entries` pairs with the Acquire in `current_block`: the words were
+    // initialised before. Rseq critical sections read an entry by an ordinary load, on which the
+    // addresses of all further loads and stores in the block depend.
+    SOURCES[slot + ENTRIES_BEFORE].store(pointer(block + shift), Ordering::Release);
+    TABLE.entries[slot + ENTRIES_BEFORE].store(pointer(block), Ordering::Release);
+}
+
+/// Makes the second of two words the source, or the first. Under the slots lock; the caller stores
+/// all blocks again.
+pub(crate) fn set_source(is_second: bool) {
+    // Relaxed: as in `set_block`.
+    SOURCE_SHIFT.store(8 * usize::from(is_second), Ordering::Relaxed);
 }
 
 /// The block of slot number `slot` at this moment; the bootstrap block for -1, -2 and no block.

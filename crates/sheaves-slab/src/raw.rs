@@ -137,9 +137,12 @@ impl Cache {
             // Its empty slabs wait for grace periods, which makes it a cache with deferred memory.
             deferred::note_deferring(id);
         }
+        // Samples are not drawn of the others, and their words have other uses: each call takes the
+        // slow path, since these words are always vacant.
+        let main = if shape.is_plain() { id.main() } else { CacheId::new(0).main() };
         Ok(Cache {
             access: Access::get(),
-            main: id.main(),
+            main,
             deferred: id.deferred(),
             size: layout.size(),
             id,
@@ -151,7 +154,7 @@ impl Cache {
     #[inline]
     #[must_use]
     pub fn alloc(&self) -> Option<NonNull<u8>> {
-        let Some(object) = percpu::pop(self.access, self.main) else {
+        let Some(object) = percpu::pop_source(self.access, self.main) else {
             return alloc_slow(self);
         };
         self.zero_if_asked(object)

@@ -30,7 +30,7 @@ use sheaves_sys::membarrier::Reach;
 use sheaves_sys::unwind::{self, Unwinder};
 
 use crate::deferred;
-use crate::moves::release;
+use crate::moves::{release, tags};
 use crate::records::profile::{self, Kind, Listed, chance};
 use crate::records::trap;
 use crate::returning::tick;
@@ -45,8 +45,8 @@ pub use crate::records::profile::{
 /// Takes samples of allocations from now on, on average one in `rate` bytes, from
 /// [`RATE_BYTES_MIN`] to [`RATE_BYTES_MAX`]. Forgets earlier samples. False when memory is out.
 ///
-/// Costs nothing until then. While it is on, each call of a named cache takes a slow path: see
-/// `moves/tags.rs`. Interrupts the CPUs that run this process, some hundred times.
+/// Costs nothing until then: see `moves/tags.rs`. Interrupts the CPUs that run this process, some
+/// hundred times.
 ///
 /// In debug mode each allocation is a sample already, and stays one.
 pub fn start(rate: usize) -> bool {
@@ -65,6 +65,7 @@ pub fn start(rate: usize) -> bool {
 pub fn stop() {
     if !checking::is_debug() {
         profile::end();
+        tags::switch_sources();
     }
 }
 
@@ -73,7 +74,7 @@ pub fn stop() {
 /// has run out, or where the kernel refuses the handler of SIGSEGV. Costs what [`start`] does.
 pub fn start_traps(one_in: usize) -> bool {
     let is_on = trap::set(one_in.max(1));
-    if is_on && profile::rate() == 0 {
+    if is_on {
         empty_slots();
     }
     is_on
@@ -83,12 +84,14 @@ pub fn start_traps(one_in: usize) -> bool {
 pub fn stop_traps() {
     let is_off = trap::set(0);
     debug_assert!(is_off, "turning off asks for nothing");
+    tags::switch_sources();
 }
 
 /// Takes the sheaves out of all slots: those that enter a slot from now on have tags, and samples
 /// that were freed without a note have no record any more. Where a slot is not reached, named
 /// caches go on to use their untagged objects.
 fn empty_slots() {
+    tags::switch_sources();
     tick::flush_slots(Reach::Interrupts);
     release::arm_reclaimer_if_pending();
     chunk::do_due_after_free();

@@ -175,14 +175,14 @@ fn empty_sheaf(id: CacheId, roles: Roles) -> Option<Cursor> {
 /// the present one. Otherwise another thread has changed the word, or the calling one has no slot;
 /// then the sheaf is retired, and the result is false.
 ///
-/// None of its entries is tagged; some are when it is in a source.
+/// None of its entries is tagged; some are when it is in the spare word.
 pub(crate) fn install(
     id: CacheId,
     word: Word,
     cursor: Cursor,
     replaceable: impl Fn(Cursor) -> bool,
 ) -> bool {
-    if word == Roles::of(id).source {
+    if word == id.spare() {
         // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
         tags::tag(id.shape(), unsafe { cursor.objects() });
     }
@@ -193,29 +193,30 @@ pub(crate) fn install(
 fn place(id: CacheId, word: Word, cursor: Cursor, replaceable: impl Fn(Cursor) -> bool) -> bool {
     let result = slot::exchange(word, cursor, replaceable);
     let rest = match result {
-        Ok(before) if before.is_sheaf() && before.is_empty() => {
-            tags::sized(id, id.descriptor().depot.refit(before))
-        }
+        Ok(before) if !before.is_sheaf() => before,
+        Ok(before) if before.is_empty() && tags::is_drawing() => tags::sized(id, before),
+        Ok(before) if before.is_empty() => id.descriptor().depot.refit(before),
         Ok(rest) | Err(rest) => rest,
     };
-    retire(id, rest);
+    retire(id, word, rest);
     // A profile that was turned on meanwhile has drained the slots either after the exchange, or
-    // before: then this load finds it, by the fence of the drain. Calls of a named cache go past
-    // the draw while there is a sheaf in its main word.
-    if word == id.main() && !id.is_class() && tags::is_drawing() {
+    // before: then this load finds it, by the fence of the drain. Frees go past the draw while
+    // there is a sheaf in the main word.
+    if word == id.main() && Roles::of(id).draws_frees() {
         let _is_complete = incoming::flush_slots(id, Reach::Quiet);
     }
     result.is_ok()
 }
 
-/// Finds a place for a sheaf that the caller owns: the word of the second sheaf of the current slot
-/// if it is vacant, the depot, the pool, or its objects' slabs.
+/// Finds a place for a sheaf that the caller owns, and that was in `word` or was to be: the word of
+/// the second sheaf of the current slot if it is vacant, the depot, the pool, or its objects'
+/// slabs.
 #[inline]
-fn retire(id: CacheId, cursor: Cursor) {
+fn retire(id: CacheId, word: Word, cursor: Cursor) {
     if !cursor.is_sheaf() {
         return;
     }
-    slot::untag(id, cursor);
+    slot::untag(id, word, cursor);
     // SAFETY: VACANT is not the bootstrap cursor; the caller owns the sheaf.
     let store = |word| unsafe { cmp_store(word, Cursor::VACANT, cursor) };
     if !Roles::of(id).second.is_some_and(store) {

@@ -43,7 +43,7 @@ pub(crate) use rows_slow::current_row;
 
 pub use mode::{Access, EngineMode, Facts, SlotKind, facts, mode};
 pub use rows_slow::current_slot;
-pub use rseq::{pop, push};
+pub use rseq::{pop, pop_source, push};
 
 use core::sync::atomic::Ordering;
 

@@ -10,6 +10,12 @@ pub fn pop(_: Access, _: Word) -> Option<usize> {
     None
 }
 
+/// Always `None`, likewise.
+#[must_use]
+pub fn pop_source(_: Access, _: Word) -> Option<usize> {
+    None
+}
+
 /// Always false: this architecture has no inlined form.
 ///
 /// # Safety

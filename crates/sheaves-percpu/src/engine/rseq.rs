@@ -23,8 +23,11 @@
 #[cfg_attr(target_arch = "x86_64", path = "rseq_x86_64.rs")]
 mod code;
 
+use core::sync::atomic::AtomicPtr;
+
 use super::mode::Access;
 use crate::sheaf::{Sheaf, object_in};
+use crate::table::{self, BootstrapBlock};
 use crate::word::Word;
 
 pub(super) use code::slot;
@@ -37,6 +40,19 @@ const _: () = assert!(Sheaf::BYTES == 1024);
 #[inline(always)]
 #[must_use]
 pub fn pop(access: Access, word: Word) -> Option<usize> {
+    pop_of(access, word, table::table())
+}
+
+/// [`pop`] of one of two words that follow each other, of which the first is given: of the second
+/// one while that is the source, see [`crate::slots::set_source`].
+#[inline(always)]
+#[must_use]
+pub fn pop_source(access: Access, first: Word) -> Option<usize> {
+    pop_of(access, first, table::sources())
+}
+
+#[inline(always)]
+fn pop_of(access: Access, word: Word, table: *const AtomicPtr<BootstrapBlock>) -> Option<usize> {
     let entry: usize;
     // SAFETY: the critical section keeps rules 1-6 of this file. It reads the current slot's cursor
     // and the entry at it (mapped memory), and commits the cursor one entry lower, which gives the
@@ -45,6 +61,7 @@ pub fn pop(access: Access, word: Word) -> Option<usize> {
         code::section!(
             pop,
             access,
+            table = in(reg) table,
             cursor = out(reg) _,
             scratch = out(reg) entry,
             offset = in(reg) word.offset(),
@@ -68,6 +85,7 @@ pub unsafe fn push(access: Access, word: Word, object: usize) -> bool {
         code::section!(
             push,
             access,
+            table = in(reg) table::table(),
             cursor = out(reg) above,
             scratch = out(reg) _,
             object = in(reg) object,

@@ -60,7 +60,6 @@ macro_rules! section {
             thread = out(reg) _,
             rseq_cs = in(reg) $access.rseq_cs,
             slot = in(reg) $access.slot,
-            table = in(reg) $crate::table::table(),
             word = out(reg) _,
             $($operands)*
             options(nostack),

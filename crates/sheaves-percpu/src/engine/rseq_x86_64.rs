@@ -43,7 +43,6 @@ macro_rules! section {
             "5:",
             rseq_cs = in(reg) $access.rseq_cs,
             slot = in(reg) $access.slot,
-            table = in(reg) $crate::table::table(),
             word = out(reg) _,
             $($operands)*
             options(nostack),

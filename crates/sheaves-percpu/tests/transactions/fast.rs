@@ -14,6 +14,11 @@ pub(crate) fn pop(word: Word) -> usize {
     sheaves_percpu::internal::pop(Access::get(), word).unwrap_or(1)
 }
 
+#[inline(never)]
+pub(crate) fn pop_source(word: Word) -> usize {
+    sheaves_percpu::internal::pop_source(Access::get(), word).unwrap_or(1)
+}
+
 /// # Safety
 /// As [`sheaves_percpu::push`].
 #[inline(never)]

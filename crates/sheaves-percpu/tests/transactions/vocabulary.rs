@@ -1,6 +1,6 @@
 //! Each transaction separately: its effect, when it fails, and what it leaves unchanged.
 
-use sheaves_percpu::internal::slots::{ALL, attach, prepare, take};
+use sheaves_percpu::internal::slots::{ALL, attach, prepare, set_source, take};
 use sheaves_percpu::internal::{Cursor, Region, Word, push_slow};
 use sheaves_sys::membarrier::Reach;
 
@@ -106,6 +106,29 @@ fn fast_and_slow_forms_work_on_the_same_sheaf() {
     }
     assert!(is_sentinel(popped[2]));
     taken(word);
+}
+
+/// Also after a drain, which stores the blocks again.
+#[test]
+fn source_is_the_first_word_or_the_second() {
+    let _alone = alone();
+    let words = [Word::new(8), Word::new(9)];
+    let popped = on_one_slot(|| {
+        words.iter().for_each(|word| drop(taken(*word)));
+        assert!(words.iter().all(|word| install(*word, Sheaf::make())));
+        assert!([10, 12, 14].iter().all(|one| give(words[0], *one) && give(words[1], one + 10)));
+        let pop = |is_second| {
+            set_source(|| is_second);
+            let before = fast::pop_source(words[0]);
+            taken(Word::new(10));
+            [before, fast::pop_source(words[0]), fast::pop(words[0])]
+        };
+        [pop(true), pop(false)]
+    });
+    if !is_sentinel(popped[0][0]) {
+        assert_eq!(popped, [[24, 22, 14], [12, 10, 1]]);
+    }
+    words.iter().for_each(|word| drop(taken(*word)));
 }
 
 #[test]

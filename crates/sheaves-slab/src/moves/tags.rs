@@ -10,14 +10,15 @@
 //! | cache | allocates from | frees onto | a word's sheaf is filled by |
 //! |---|---|---|---|
 //! | any, while none are drawn | main word | main word | frees and slow paths |
-//! | a size class | spare word | main word | the spare one's by slow paths |
-//! | a named one | spare word | spare word | slow paths: its main word is vacant |
+//! | any, while some are | spare word | main word | the spare one's by slow paths |
+//! | a named one, with guard samples | spare word | spare word | slow paths; its main is vacant |
 //!
-//! `malloc` finds the word in the heap's tables, which are switched. `free` goes on to push onto
-//! the main word. When the spare word's sheaf is empty, the main word's sheaf takes its place, and
-//! each of its entries gets a new tag, or none. Handles of a named cache have the main word, so
-//! each of its calls takes the slow path. So does an allocation with a layout, whose fast path is
-//! closed meanwhile.
+//! `malloc` finds the word in the heap's table of sizes, which is switched; handles of caches and
+//! callers with a layout know the main word, and find the spare one by a table of bases that is
+//! switched, see [`slots::set_source`]. `free` goes on to push onto the main word. When the spare
+//! word's sheaf is empty, the main word's sheaf takes its place, and each of its entries gets a new
+//! tag, or none. While there are guard samples, each free of a named cache takes the slow path,
+//! which looks at the address.
 //!
 //! So estimates have no bias, whatever the program frees, and in which order: between two
 //! allocations of one object its entry is drawn anew, and nothing that the program does depends on
@@ -25,7 +26,7 @@
 //! exactly the probability whose reciprocal is its weight. Only for a moment, while the tables are
 //! switched, other threads may allocate without a draw.
 //!
-//! Entries outside of these words are not tagged: what takes a sheaf out of a word calls
+//! Entries outside of spare words are not tagged: what takes a sheaf out of a word calls
 //! [`untag_and_close`], or looks at each entry itself. Tags that are thrown away so are drawn again
 //! when the sheaf enters a word. Once no samples are drawn, a spare sheaf keeps its tags until
 //! then.
@@ -38,13 +39,14 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use sheaves_percpu::internal::{Cursor, Word};
+use sheaves_percpu::internal::{Cursor, Word, slots};
 
 use crate::parts::pool;
 use crate::parts::shape::Shape;
 use crate::records::profile::{self, chance};
 use crate::records::trap;
 use crate::space::cache_id::{CacheId, NAMED_FIRST};
+use crate::space::checking;
 use crate::space::granule::is_watched;
 
 /// The bit of a tagged entry.
@@ -79,7 +81,7 @@ pub(crate) struct Roles {
     pub(crate) source: Word,
     /// Objects are freed onto this word.
     pub(crate) sink: Word,
-    /// Where a second sheaf is; of a named cache for which samples are drawn in no word.
+    /// Where a second sheaf is; in no word where frees are drawn.
     pub(crate) second: Option<Word>,
 }
 
@@ -87,7 +89,8 @@ impl Roles {
     #[inline]
     pub(crate) fn of(id: CacheId) -> Roles {
         let [main, spare] = [id.main(), id.spare()];
-        match (is_drawing() && id.shape().is_plain(), id.is_class()) {
+        let is_drawn = is_drawing() && id.shape().is_plain();
+        match (is_drawn, id.is_class() || trap::one_in() == 0) {
             (false, _) => Roles { source: main, sink: main, second: Some(spare) },
             (true, true) => Roles { source: spare, sink: main, second: Some(main) },
             (true, false) => Roles { source: spare, sink: spare, second: None },
@@ -107,16 +110,21 @@ impl Roles {
     }
 }
 
-/// While samples are drawn, a sheaf may hold this many bytes of objects, even if few are in use.
+/// While samples are drawn, a sheaf may hold this many bytes of objects, and this many of objects
+/// that are larger, even if few are in use.
 const DRAWN_BYTES: usize = 32 << 10;
+const DRAWN_MIN: usize = 16;
 
-/// The size of a new sheaf for a cache: larger where objects only go round between two words, so
-/// that they change places rarely.
+/// Gives a new sheaf of a cache its size, or an empty one that stays in its slot: larger where
+/// objects only go round between two words, so that they change places rarely.
 pub(crate) fn sized(id: CacheId, empty: Cursor) -> Cursor {
     let shape = id.shape();
-    if is_drawing() && shape.is_plain() && empty.is_sheaf() {
-        let objects = (DRAWN_BYTES / shape.stride).min(shape.sheaf_objects);
-        return pool::format(empty.sheaf(), objects.max(empty.sheaf().capacity()));
+    let capacity = empty.sheaf().capacity();
+    let is_small = capacity < shape.sheaf_objects
+        && (capacity < DRAWN_MIN || (capacity + 1) * shape.stride <= DRAWN_BYTES);
+    if is_small && is_drawing() && shape.is_plain() {
+        let objects = (DRAWN_BYTES / shape.stride).max(DRAWN_MIN).min(shape.sheaf_objects);
+        return pool::format(empty.sheaf(), objects);
     }
     empty
 }
@@ -125,6 +133,12 @@ pub(crate) fn sized(id: CacheId, empty: Cursor) -> Cursor {
 #[inline]
 pub(crate) fn is_drawing() -> bool {
     profile::tag_rate() != 0
+}
+
+/// Makes the spare words those to allocate from while samples are drawn, or the main ones again.
+/// Called whenever that begins or ends, before the slots are emptied.
+pub(crate) fn switch_sources() {
+    slots::set_source(|| is_drawing() && !checking::is_hardened());
 }
 
 /// Blocks of malloc are freed by their layout in this process.
@@ -158,13 +172,15 @@ fn tag_slow(shape: &Shape, objects: &mut [usize], rate: usize) {
     }
 }
 
-/// Removes the tags of objects whose sheaf has left its word, and ends the records of samples
-/// that were freed without a note.
+/// Removes the tags of objects whose sheaf has left a word, and ends the records of samples that
+/// were freed without a note.
 #[inline]
-pub(crate) fn untag_and_close(id: CacheId, objects: &mut [usize]) {
+pub(crate) fn untag_and_close(id: CacheId, word: Word, objects: &mut [usize]) {
     if profile::is_used() {
-        for object in &mut *objects {
-            *object &= !TAG;
+        if word == id.main() {
+            debug_assert!(objects.iter().all(|object| object & TAG == 0), "a tag in a main word");
+        } else {
+            objects.iter_mut().for_each(|object| *object &= !TAG);
         }
         // Only frees without a look into the owner map push the address of a guarded block.
         if trap::is_live() && has_unnoted_frees(id) {
