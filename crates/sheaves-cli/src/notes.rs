@@ -154,6 +154,11 @@ pub(crate) const DIFF: &str = reads!(
 );
 
 pub(crate) const HEAP: &str = reads!(
+    "Turn profiling on first, by `sheaves prof on`, and let the program run. What it has allocated \
+     before is not in the profile. A place has an estimate of its bytes in use and their share, of \
+     the objects, and their cache; from 10 samples it may be off by a third, from 100 by a tenth. \
+     The innermost function is first, where symbols are missing as a file and an offset."
+    ""
     "Examples:"
     "  sheaves prof heap redis-server            The 30 largest places, as text."
     "  sheaves prof heap 1234 --svg heap.svg     A flame graph, for a browser."

@@ -2,6 +2,7 @@
 
 use core::fmt::Display;
 use core::time::Duration;
+use std::io::{self, ErrorKind, Write as _};
 use std::process::ExitCode;
 
 use clap::{Args as ClapArgs, Subcommand};
@@ -9,12 +10,16 @@ use serde::Serialize;
 
 use crate::{rcu, reclaim};
 
+/// Exit status when the report cannot be written, as `EX_IOERR` of `sysexits.h`.
+const OUTPUT: u8 = 74;
+
 /// Stress-test a subsystem and report violations.
 #[derive(Clone, Debug, ClapArgs)]
 #[command(
     after_help = "Exit status: 0 when there was no violation; 1 when there was, with a line on \
                   stderr for each; 2 when the run could not begin; 3 when it found no violation, \
-                  but did not reach every event that it is for, with a line on stderr for each."
+                  but did not reach every event that it is for, with a line on stderr for each; \
+                  74 when there was none, but the report cannot be written."
 )]
 pub struct Args {
     /// The subsystem to test.
@@ -122,18 +127,28 @@ fn print<R: Display + Serialize>(
             return ExitCode::from(2);
         }
     };
-    if is_json {
-        println!("{}", serde_json::to_string(&report).expect("numbers and words"));
+    let text = if is_json {
+        serde_json::to_string(&report).expect("numbers and words") + "\n"
     } else {
-        print!("{report}");
-    }
+        report.to_string()
+    };
+    let mut out = io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    // A reader that closes the pipe early is no failure.
+    let lost = written.err().filter(|error| error.kind() != ErrorKind::BrokenPipe);
     for failure in &failures {
         eprintln!("sheaves: torture {subject}: FAILED: {failure}");
     }
     for event in &missed {
         eprintln!("sheaves: torture {subject}: INCOMPLETE: {event}");
     }
-    ExitCode::from(status(&failures, &missed))
+    if let Some(error) = &lost {
+        eprintln!("sheaves: torture {subject}: cannot write to stdout: {error}");
+    }
+    match status(&failures, &missed) {
+        0 if lost.is_some() => ExitCode::from(OUTPUT),
+        status => ExitCode::from(status),
+    }
 }
 
 /// The exit status of a run that came to its end.

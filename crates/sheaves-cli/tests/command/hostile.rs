@@ -16,7 +16,9 @@ use crate::stand_in::gcc;
 /// What the tool may take on a loaded machine. Its own limit is a second.
 const LIMIT: Duration = Duration::from_secs(30);
 /// Address space of the tool, in KiB: most of it is reserved and never used.
-const SPACE: &str = "200000";
+const SPACE: u32 = 200_000;
+/// What it may write to, in KiB: with its code, 64 MiB in memory.
+const DATA: u32 = 48 << 10;
 
 const STATISTICS: u32 = 1;
 const RCU: u32 = 2;
@@ -64,12 +66,14 @@ impl Drop for Hostile {
     }
 }
 
-/// Runs a command: it ends in time and by itself, and prints nothing that a terminal obeys.
+/// Runs a command: it ends in time and by itself, has little memory, and prints nothing that a
+/// terminal obeys.
 #[track_caller]
 fn checked(words: &str) -> Output {
     let begin = Instant::now();
+    let limited = format!("ulimit -v {SPACE}; ulimit -d {DATA}; exec timeout 60 \"$@\"");
     let output = Command::new("sh")
-        .args(["-c", "ulimit -v \"$0\"; exec timeout 60 \"$@\"", SPACE])
+        .args(["-c", &limited, "sh"])
         .arg(assert_cmd::cargo::cargo_bin("sheaves"))
         .args(words.split(' '))
         // Each arena of glibc reserves 64 MiB.
@@ -151,8 +155,10 @@ fn large_and_deep_answers_are_refused() {
 fn no_thread_is_stopped_that_is_not_of_the_process() {
     let hostile = Hostile::start("");
     let mut victim = Command::new("sleep").arg("600").spawn().expect("runs");
-    let reader = format!("{{\"tid\":{},\"name\":\"x\",\"sequence\":1}}", victim.id());
-    hostile.says(RCU, format!("{{\"rcu\":{{\"sequence\":5}},\"readers\":[{reader}]}}"));
+    let tids = [victim.id(), std::process::id(), std::os::unix::process::parent_id(), 1, 0];
+    let readers = tids.map(|tid| format!("{{\"tid\":{tid},\"name\":\"x\",\"sequence\":1}}"));
+    let readers = readers.join(",");
+    hostile.says(RCU, format!("{{\"rcu\":{{\"sequence\":5}},\"readers\":[{readers}]}}"));
     let status = format!("/proc/{}/status", victim.id());
     let asks = std::thread::scope(|scope| {
         let asks = scope.spawn(|| hostile.asked("rcu --seconds 1"));
@@ -265,6 +271,14 @@ impl Drop for Exporter {
     }
 }
 
+/// Each has a control page as any program with the library.
+#[test]
+fn other_tools_are_not_listed() {
+    let exporter = Exporter::start();
+    let listed = text(&checked("top --once --json").stdout);
+    assert!(!listed.contains(&format!("\"pid\":{},", exporter.0.id())), "{listed}");
+}
+
 #[test]
 fn a_client_of_the_exporter_does_not_harm_others() {
     let exporter = Exporter::start();
@@ -312,6 +326,7 @@ impl Generator {
     }
 }
 
+/// `SHEAVES_TEST_ANSWERS` is how many there are, a sixth of them for each command.
 #[test]
 fn no_answer_harms_the_tool() {
     const STATISTICS_RIGHT: &str = "{\"pid\":1,\"slots\":18446744073709551615,\"totals\":\
@@ -335,7 +350,8 @@ fn no_answer_harms_the_tool() {
     ];
     let hostile = Hostile::start("");
     let mut generator = Generator(1);
-    for round in 0..200 {
+    let rounds = std::env::var("SHEAVES_TEST_ANSWERS").map_or(200, |it| it.parse().unwrap());
+    for round in 0..rounds {
         hostile.says(STATISTICS, generator.changed(STATISTICS_RIGHT));
         hostile.says(RCU, generator.changed(RCU_RIGHT));
         hostile.says(TEXT, generator.changed(STATISTICS_RIGHT));

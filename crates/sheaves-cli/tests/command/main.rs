@@ -1,6 +1,7 @@
 //! The command from outside: every test starts `sheaves` as its users do.
 
 mod allocators;
+mod attached;
 mod doctor;
 mod guard;
 mod hostile;

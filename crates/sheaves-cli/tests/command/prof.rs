@@ -31,16 +31,44 @@ fn dump(flags: &[&str], option: &str) -> (TempDir, PathBuf) {
     arguments.extend([source.to_str().expect("UTF-8"), "-o", program.to_str().expect("UTF-8")]);
     arguments.push("-lstdc++");
     assert!(gcc(&arguments), "gcc compiles");
+    run_profiled(&program, &dump, option);
+    (directory, dump)
+}
+
+fn run_profiled(program: &Path, dump: &Path, option: &str) {
     sheaves_as_installed()
         .arg("run")
-        .arg(&program)
+        .arg(program)
         .env("SHEAVES_PROF", "4096")
         .env(option, "1")
-        .env("SHEAVES_PROF_FILE", &dump)
+        .env("SHEAVES_PROF_FILE", dump)
         .assert()
         .success()
         .stderr("");
-    (directory, dump)
+}
+
+/// Of a release build, which has no frame pointers.
+#[test]
+fn inlined_functions_of_rust_are_named() {
+    const SOURCE: &str = "#[inline(always)]\nfn inlined_inner() -> Vec<u8> { \
+         std::hint::black_box(Vec::with_capacity(1000)) }\n\
+         #[inline(always)]\nfn inlined_outer(all: &mut Vec<Vec<u8>>) { \
+         all.push(inlined_inner()); }\n\
+         #[inline(never)]\nfn called(all: &mut Vec<Vec<u8>>) { \
+         for _ in 0..2000 { inlined_outer(all); } }\n\
+         fn main() { let mut all = Vec::new(); called(&mut all); std::mem::forget(all); }\n";
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name);
+    std::fs::write(path("inlined.rs"), SOURCE).expect("written");
+    let mut compiler = Command::new("rustc");
+    compiler.args(["--edition=2021", "-O", "-g", "-o"]).args([path("inlined"), path("inlined.rs")]);
+    assert!(compiler.status().expect("runs").success(), "it compiles");
+    run_profiled(&path("inlined"), &path("dump"), "UNUSED");
+    let output = sheaves().args(["prof", "heap"]).arg(path("dump")).output().expect("runs");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let names = ["inlined_inner ", "inlined_outer ", "called "];
+    let places = names.map(|name| text.find(&format!("inlined::{name}")));
+    assert!(places.is_sorted() && places[0].is_some(), "{places:?} {text}");
 }
 
 #[test]

@@ -26,7 +26,7 @@ use crate::stand_in::{gcc, sheaves};
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[track_caller]
-fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
+pub(crate) fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is_there() {
         assert!(begin.elapsed() < LIMIT, "waited in vain for {what}");
@@ -35,7 +35,7 @@ fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
 }
 
 /// A program that `sheaves run` has started, whose thread allocates until it is killed.
-struct Program(Child, #[expect(dead_code, reason = "holds its file")] TempDir);
+pub(crate) struct Program(Child, #[expect(dead_code, reason = "holds its file")] TempDir);
 
 const BUSY: &str = "#include <stdlib.h>\nint main(void) { for (;;) { void *p[4000]; \
      for (int i = 0; i < 4000; i++) p[i] = malloc(100); \
@@ -62,7 +62,7 @@ impl Program {
         program
     }
 
-    fn build(source: &str, flags: &[&str]) -> Program {
+    pub(crate) fn build(source: &str, flags: &[&str]) -> Program {
         let directory = tempfile::tempdir().expect("a directory");
         let path = |name: &str| directory.path().join(name).to_str().expect("UTF-8").to_owned();
         std::fs::write(path("busy.c"), source).expect("written");
@@ -95,7 +95,7 @@ impl Program {
         wait_for("a page", || name().expect("alive") == "busy\n" && self.pages().next().is_some());
     }
 
-    fn pid(&self) -> String {
+    pub(crate) fn pid(&self) -> String {
         self.0.id().to_string()
     }
 }
@@ -245,14 +245,21 @@ fn program_that_has_closed_its_page_answers_root() {
 #[test]
 fn other_users_are_refused() {
     let program = Program::start();
-    let mut command = Command::new(assert_cmd::cargo::cargo_bin("sheaves"));
-    let Ok(output) = command.args(["stat", &program.pid()]).uid(65534).gid(65534).output() else {
-        eprintln!("skipped: only root can become another user, and have it run the command");
-        return;
-    };
-    let line = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(77), "{line}");
-    assert!(line.contains("cannot be looked into: ask as its user, or as root"), "{line}");
+    for words in ["stat", "top --once", "export", "rcu", "prof on", "prof heap", "guard on"] {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin("sheaves"));
+        command.args(words.split(' ')).arg(program.pid()).uid(65534).gid(65534);
+        let Ok(output) = command.output() else {
+            eprintln!("skipped: only root can become another user, and have it run the command");
+            return;
+        };
+        let line = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(
+            (output.status.code(), &*output.stdout),
+            (Some(77), &b""[..]),
+            "{words}: {line}"
+        );
+        assert!(line.contains("cannot be looked into: ask as its user, or as root"), "{line}");
+    }
 }
 
 #[test]

@@ -23,6 +23,27 @@ fn run_is_reported_as_json() {
 }
 
 #[test]
+fn lost_report_has_a_line_and_a_status() {
+    for words in [&["--json"][..], &[]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("there");
+        let child = std::process::Command::new(assert_cmd::cargo::cargo_bin("sheaves"))
+            .args(["torture", "reclaim", "--seconds", "1"])
+            .args(words)
+            .stdout(full)
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .expect("runs");
+        let output = child.wait_with_output().expect("ends");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(74), "{errors}");
+        assert!(
+            errors.starts_with("sheaves: torture reclaim: cannot write to stdout: "),
+            "{errors}"
+        );
+    }
+}
+
+#[test]
 fn seeded_defect_is_found_and_named() {
     sheaves()
         .args(["torture", "rcu", "--seconds", "100", "--broken", "published"])
