@@ -15,7 +15,7 @@
 
 use sheaves_rcu::internal::{self, keeper};
 use sheaves_sys::membarrier::Reach;
-use sheaves_sys::{clock, errno};
+use sheaves_sys::{clock, errno, map};
 
 use crate::moves::flush;
 use crate::moves::registry::{self, if_existing};
@@ -46,8 +46,9 @@ const AGAIN_MAX: usize = 24;
 /// | `again_left` | how often pages may be discarded again | full at a pass, less each time |
 /// | `cache` | the cache whose depot is flushed next | with each piece |
 /// | `granule` | the granule at which to go on, counted from the heap's first | with each piece |
+/// | `work` | the most work of a piece | at a pass, and when pages are discarded again |
 ///
-/// The last two are [`DONE`] when there is nothing to do; the depots come first.
+/// `cache` and `granule` are [`DONE`] when there is nothing to do; the depots come first.
 struct Pass {
     ms: Hint,
     in_use_bytes: Hint,
@@ -55,12 +56,13 @@ struct Pass {
     again_left: Hint,
     cache: Hint,
     granule: Hint,
+    work: Hint,
 }
 
 static PASS: Pass = {
-    let [ms, in_use_bytes, peak_bytes, again_left] = [const { Hint::new(0) }; 4];
+    let [ms, in_use_bytes, peak_bytes, again_left, work] = [const { Hint::new(0) }; 5];
     let [cache, granule] = [const { Hint::new(DONE) }; 2];
-    Pass { ms, in_use_bytes, peak_bytes, again_left, cache, granule }
+    Pass { ms, in_use_bytes, peak_bytes, again_left, cache, granule, work }
 };
 
 const DONE: usize = usize::MAX;
@@ -107,6 +109,7 @@ fn begin() {
     if !has_fallen || !look.is_much_unused() || look.is_too_soon() {
         return;
     }
+    PASS.work.set(look.work());
     if look.is_quarter() {
         pass(look.in_use_bytes);
     } else {
@@ -158,6 +161,12 @@ impl Look {
         self.unused_bytes > bytes_max && keeper::decay_ms().is_some()
     }
 
+    /// The most work of a piece: the less is in use, the fewer frees are left for the whole walk.
+    fn work(&self) -> usize {
+        let times_unused = self.unused_bytes / self.in_use_bytes.max(1);
+        WORK_MIN + WORK_MORE * times_unused.min(TIMES_UNUSED_MAX)
+    }
+
     /// True if there was a pass a short time ago and what was in use has grown since then.
     fn is_too_soon(&self) -> bool {
         let apart_ms = if self.has_keeper { APART_KEPT_MS } else { APART_MS };
@@ -199,17 +208,21 @@ pub(crate) fn sweep() {
     }
 }
 
-/// A piece flushes this many sheaves of depots at most.
-const PIECE_SHEAVES: usize = 16;
+/// The work of a piece is counted in looks at a granule, of up to 100 ns each: this much, and more
+/// for each time that what is unused is as large as what is in use.
+const WORK_MIN: usize = 1024;
+const WORK_MORE: usize = 128;
+const TIMES_UNUSED_MAX: usize = 64;
+const WORK_OF_OBJECT: usize = 2;
+const WORK_OF_PAGE: usize = 12;
 
 fn flush_piece() {
-    let mut number = PASS.cache.get();
-    for _ in 0..PIECE_SHEAVES {
-        let flush_one = |id: CacheId| flush::flush_depot(id, 1) != 0;
-        while number < registry::numbers_used()
-            && !if_existing(CacheId::new(number as u16), flush_one).unwrap_or(false)
-        {
-            number += 1;
+    let (mut number, mut work) = (PASS.cache.get(), 0);
+    while work < PASS.work.get() && number < registry::numbers_used() {
+        let flush_one = |id: CacheId| flush::flush_depot(id, 1);
+        match if_existing(CacheId::new(number as u16), flush_one).unwrap_or(0) {
+            0 => number += 1,
+            objects => work += objects * WORK_OF_OBJECT,
         }
     }
     let is_done = number >= registry::numbers_used();
@@ -220,19 +233,16 @@ fn flush_piece() {
     chunk::do_due_after_free();
 }
 
-/// A piece discards about this many bytes at most, and visits this many granules at most.
-const PIECE_BYTES: u64 = 8 << 20;
-const PIECE_GRANULES: usize = 2048;
-
 fn discard_piece() {
     let begin = PASS.granule.get();
     let (before, mut count) = (slab::holes_bytes(), 0);
-    for granule in granule::all().skip(begin).take(PIECE_GRANULES) {
+    for granule in granule::all().skip(begin) {
         count += 1;
         if granule.entry() != 0 && has_new_holes(slab::header(granule)) {
             tick::discard_holes(granule);
         }
-        if slab::holes_bytes() - before >= PIECE_BYTES {
+        let pages = (slab::holes_bytes() - before) as usize / map::page_bytes();
+        if count + pages * WORK_OF_PAGE >= PASS.work.get() {
             break;
         }
     }
