@@ -251,7 +251,8 @@ fn unmap_or_keep(mut range: Entry) {
 #[inline]
 pub(crate) fn stays(address: usize, size: usize) -> bool {
     // As in `resize_in_table`: what is less than `TAIL_BYTES_MIN` more than enough, in whole pages.
-    sizes::bytes_of(address).wrapping_sub(size) < TAIL_BYTES_MIN && !sampling::large::may_note()
+    let rest = sizes::bytes_of(address).checked_sub(size);
+    rest.is_some_and(|rest| rest < TAIL_BYTES_MIN) && !sampling::large::may_note()
 }
 
 /// Resizes a block, if that needs no copy; 0, with the block unchanged, when it does. `None` when
