@@ -24,6 +24,7 @@ mod median;
 pub mod miri;
 pub mod musl;
 pub mod options;
+pub mod planted;
 pub mod programs;
 pub mod publish;
 pub mod read_cost;

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use xtask::arch::Arch;
 use xtask::{
-    benchmarks, ci, consumers, disasm, dist, header, install, miri, musl, programs, publish,
-    read_cost, repo, tidy, urcu_examples, vm,
+    benchmarks, ci, consumers, disasm, dist, header, install, miri, musl, planted, programs,
+    publish, read_cost, repo, tidy, urcu_examples, vm,
 };
 
 /// Checks and commands of the Sheaves repository.
@@ -118,6 +118,8 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<String>,
     },
+    /// Plant errors of memory in programs on hardened allocators, for the table in SECURITY.md.
+    Planted,
     /// Package the crates that are published, and build each from its package.
     Package,
     /// Compare the public interface with that of a release, by cargo-semver-checks.
@@ -161,6 +163,7 @@ fn main() -> ExitCode {
         Chore::Measured { times, preload, report, words } => {
             programs::measured(times, &preload, &report, &words)
         }
+        Chore::Planted => planted::run(repo::root()),
         Chore::Package => publish::package(repo::root()),
         Chore::Semver { baseline } => publish::semver(repo::root(), baseline),
         Chore::Vm(options) => return exit(vm::run(repo::root(), &options)),

@@ -41,6 +41,8 @@ const MODES: [Mode; 5] = [
     Mode { name: GLIBC, option: ("SHEAVES_HARDEN", "0"), least: 0 },
 ];
 const GLIBC: &str = "glibc";
+/// The option of an allocator that is not Sheaves.
+const NO_OPTION: &str = "SHEAVES_TEST_NO_OPTION";
 /// Modes whose results are those of the table.
 const PROMISED: usize = 3;
 
@@ -178,8 +180,11 @@ fn run(program: &Program, object: &Path, mode: &Mode) -> &'static str {
     let output = run_within(LIMIT, &mut command);
     let errors = String::from_utf8_lossy(&output.stderr);
     let is_reported = errors.lines().any(|line| line.starts_with("sheaves: "));
+    let is_peer = mode.option.0 == NO_OPTION;
     match (output.status.code(), output.status.signal()) {
         (Some(0), _) => "harmless",
+        (_, Some(_)) if is_peer => "stopped",
+        (Some(_), _) if is_peer => "harm",
         (Some(1), _) => "harm",
         (Some(2), _) if mode.least == 0 => "none",
         (_, Some(libc::SIGABRT)) if is_reported || mode.least == 0 => "stopped",
@@ -257,4 +262,51 @@ fn errors_are_stopped_or_harmless() {
         table.lines().zip(expected.lines()).filter(|(is, was)| harms(is) > harms(was)).collect();
     assert_eq!(table.lines().count(), expected.lines().count());
     assert!(changed.is_empty(), "is, was: {changed:#?}");
+}
+
+/// Errors as the table of allocators names them, and the beginnings of their kinds.
+const GROUPS: [(&str, &[&str]); 9] = [
+    ("write past the end", &["over-"]),
+    ("write before the start", &["under-"]),
+    ("write into a freed block", &["write-after", "thread-write", "handler-write", "child-write"]),
+    ("read of a freed block", &["read-after", "thread-read", "child-read"]),
+    ("second free", &["double-", "thread-double", "handler-double", "child-double"]),
+    ("free of another address", &["free-"]),
+    ("`realloc` of a freed block", &["realloc-"]),
+    ("free with a wrong size or alignment", &["sized-", "delete-"]),
+    ("read of a new block, use of an empty one", &["uninitialised", "zero-"]),
+];
+
+/// `cargo xtask planted` names the allocators, and puts the table into SECURITY.md.
+#[test]
+#[ignore = "needs other allocators: run `cargo xtask planted`"]
+fn allocators_beside_each_other() {
+    let ours = build("sheaves-preload").join("libsheaves_preload.so");
+    let named = std::env::var("SHEAVES_TEST_PLANTED_PEERS").unwrap_or_default().leak();
+    let named = named.split(';').filter_map(|peer| peer.split_once('='));
+    let mode = |name, option| Mode { name, option, least: 0 };
+    let mut all = vec![
+        (mode("Sheaves, hardened", ("SHEAVES_HARDEN", "1")), ours.clone()),
+        (mode("level 2", ("SHEAVES_HARDEN", "2")), ours),
+        (mode(GLIBC, (NO_OPTION, "")), PathBuf::new()),
+    ];
+    all.extend(named.map(|(name, object)| (mode(name, (NO_OPTION, "")), object.into())));
+    let programs: Vec<_> = programs().into_iter().filter(|program| program.preload).collect();
+    let results: Vec<_> =
+        all.iter().map(|(mode, object)| run_all(&programs, object, mode)).collect();
+    let row = |cells: Vec<String>| println!("| {} |", cells.join(" | "));
+    println!();
+    let names = all.iter().map(|(mode, _)| mode.name.to_owned());
+    row([String::from("error, of how many")].into_iter().chain(names).collect());
+    row(["---"].into_iter().chain(all.iter().map(|_| "--:")).map(String::from).collect());
+    let total = ("all", &[""] as &[&str]);
+    for (words, kinds) in GROUPS.into_iter().chain([total]) {
+        let is_in = |it: &&Program| kinds.iter().any(|kind| it.kind.starts_with(kind));
+        let names: Vec<_> = programs.iter().filter(is_in).map(|it| &it.name).collect();
+        let good = |results: &BTreeMap<String, &str>| {
+            names.iter().filter(|name| ["stopped", "harmless"].contains(&results[**name])).count()
+        };
+        let counts = results.iter().map(|results| good(results).to_string());
+        row([format!("{words}, {}", names.len())].into_iter().chain(counts).collect());
+    }
 }

@@ -97,7 +97,7 @@ fn section(folder: &Path) -> anyhow::Result<String> {
 }
 
 /// Replaces the text between the marks in a document; with `check` fails if it would change.
-fn replace(document: &Path, figures: &str, check: bool) -> anyhow::Result<()> {
+pub(crate) fn replace(document: &Path, figures: &str, check: bool) -> anyhow::Result<()> {
     let context = || document.display().to_string();
     let text = fs::read_to_string(document).with_context(context)?;
     let (before, rest) =

@@ -62,9 +62,9 @@ fn object(root: &Path, folder: &Path, metadata: &Metadata, name: &str) -> anyhow
         "jemalloc" => installed("libjemalloc.so.2"),
         "tcmalloc" => installed("libtcmalloc_minimal.so.4"),
         "sheaves" => sheaves(root, metadata),
-        "mimalloc" => compile(folder, metadata, &MIMALLOC),
-        "snmalloc" => compile(folder, metadata, &SNMALLOC),
-        "rpmalloc" => compile(folder, metadata, &RPMALLOC),
+        "mimalloc" => compile(folder, metadata, &MIMALLOC, &[]),
+        "snmalloc" => compile(folder, metadata, &SNMALLOC, &[]),
+        "rpmalloc" => compile(folder, metadata, &RPMALLOC, &[]),
         _ => bail!("there is no allocator `{name}`; there are {}", NAMES.join(", ")),
     }
 }
@@ -83,6 +83,27 @@ fn sheaves(root: &Path, metadata: &Metadata) -> anyhow::Result<PathBuf> {
     repo::output_of(&mut build)?;
     Ok(metadata.target_directory.join("release/libsheaves_preload.so"))
 }
+
+/// Hardened allocators that errors of memory are planted in, by name.
+pub(crate) fn hardened(root: &Path, folder: &Path) -> anyhow::Result<Vec<(String, PathBuf)>> {
+    let metadata = repo::metadata(root, &["--all-features"])?;
+    let mut hardened = Vec::new();
+    for (name, source, flag) in [
+        ("mimalloc, secure", &MIMALLOC, "-DMI_SECURE=4"),
+        ("snmalloc, checks", &SNMALLOC, "-DSNMALLOC_CHECK_CLIENT"),
+    ] {
+        hardened.push((name.to_owned(), compile(folder, &metadata, source, &[flag])?));
+    }
+    // Debian's libclang-rt-14-dev has it.
+    let scudo = PathBuf::from(SCUDO);
+    if scudo.exists() {
+        hardened.push(("Scudo".to_owned(), scudo));
+    }
+    Ok(hardened)
+}
+
+const SCUDO: &str =
+    "/usr/lib/llvm-14/lib/clang/14.0.6/lib/linux/libclang_rt.scudo_standalone-x86_64.so";
 
 /// How an allocator in a crate is compiled.
 struct Source {
@@ -129,14 +150,19 @@ const RPMALLOC: Source = Source {
     flags: &["-std=c11", "-D_GNU_SOURCE", "-DENABLE_PRELOAD=1", "-DENABLE_OVERRIDE=1"],
 };
 
-fn compile(folder: &Path, metadata: &Metadata, source: &Source) -> anyhow::Result<PathBuf> {
+fn compile(
+    folder: &Path,
+    metadata: &Metadata,
+    source: &Source,
+    more: &[&str],
+) -> anyhow::Result<PathBuf> {
     let object = folder.join(format!("{}.so", source.package));
     let package = metadata.packages.iter().find(|package| package.name == source.package);
     let package = package.with_context(|| format!("{} is no dependency", source.package))?;
     let home = package.manifest_path.parent().context("a manifest has a folder")?;
     let mut compiler = Command::new(source.compiler);
     compiler.args(["-shared", "-fPIC", "-O3", "-DNDEBUG", "-w", "-ftls-model=initial-exec"]);
-    compiler.args(source.flags).arg("-I").arg(home.join(source.include));
+    compiler.args(source.flags).args(more).arg("-I").arg(home.join(source.include));
     compiler.arg(home.join(source.file)).arg("-o").arg(&object).args(["-lpthread", "-ldl"]);
     repo::output_of(&mut compiler)?;
     Ok(object)

@@ -25,7 +25,7 @@ use allocator::{AGAIN, Allocator};
 use program::{Program, Round, Work};
 use report::{Outcome, Report};
 
-pub(crate) use allocator::{OURS, is_peer};
+pub(crate) use allocator::{OURS, hardened, is_peer};
 pub use usage::measured;
 
 /// Options of the command line.

@@ -7,9 +7,6 @@
 #ifndef SHEAVES_URCU_RCULFQUEUE_H
 #define SHEAVES_URCU_RCULFQUEUE_H
 
-/* Programs find it here, as in liburcu's. */
-#include <assert.h>
-
 #include <errno.h>
 #include <stdlib.h>
 

@@ -3,9 +3,6 @@
 #ifndef SHEAVES_URCU_REF_H
 #define SHEAVES_URCU_REF_H
 
-/* Programs find it here, as in liburcu's. */
-#include <assert.h>
-
 #include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>

@@ -7,9 +7,6 @@
 #ifndef SHEAVES_URCU_WFCQUEUE_H
 #define SHEAVES_URCU_WFCQUEUE_H
 
-/* Programs find it here, as in liburcu's. */
-#include <assert.h>
-
 #include <urcu/sheaves-wait.h>
 
 #define CDS_WFCQ_WOULDBLOCK ((struct cds_wfcq_node *)~(uintptr_t)0)

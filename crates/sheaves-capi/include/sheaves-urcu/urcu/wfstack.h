@@ -8,9 +8,6 @@
 #ifndef SHEAVES_URCU_WFSTACK_H
 #define SHEAVES_URCU_WFSTACK_H
 
-/* Programs find it here, as in liburcu's. */
-#include <assert.h>
-
 #include <urcu/sheaves-wait.h>
 
 #define CDS_WFS_WOULDBLOCK ((struct cds_wfs_node *)~(uintptr_t)0)
