@@ -235,9 +235,6 @@ impl<B: Backing> Allocator<B> {
     /// pages it depopulates, because many are empty. Calls the backing once for each range of pages
     /// that it returns.
     pub fn balance(&mut self) {
-        if !self.balance_wanted() {
-            return;
-        }
         let next = self.visit_chunks(self.balance_from, |this, chunk| {
             let is_surplus = this.is_surplus(chunk);
             if is_surplus && !this.give_back(chunk) {

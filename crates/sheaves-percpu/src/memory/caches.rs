@@ -18,7 +18,7 @@ use crate::dynamic::{Error, Shape};
 use crate::engine::{self, Access, EngineMode, cmp_store, load, pop_slow, push_slow};
 use crate::memory::access::ATTEMPTS;
 use crate::memory::class::{BATCH_MAX, CLASSES, Class};
-use crate::memory::state::{MEMORY, is_open};
+use crate::memory::state::{self, MEMORY, is_open};
 use crate::sheaf::{Cursor, Sheaf};
 use crate::slots::{self, attach};
 use crate::word::Word;
@@ -147,7 +147,7 @@ pub(super) fn free_slow(class: Class, offset: usize) {
 /// Returns an object, which is zero in every row, to the allocator.
 #[cold]
 pub(super) fn free_uncached(offset: usize) {
-    MEMORY.lock().free(&mut [offset]);
+    state::free(&mut [offset]);
 }
 
 /// Flushes the older half of an owned, full sheaf to the allocator, adds an object to the sheaf and
@@ -156,12 +156,12 @@ fn flush_half(word: Word, sheaf: Sheaf, offset: usize) {
     const KEPT: usize = Sheaf::OBJECTS_MAX - SURPLUS;
     // SAFETY: the caller owns the sheaf, and these are the only references to its entries.
     let objects = unsafe { sheaf.full().objects() };
-    MEMORY.lock().free(&mut objects[..SURPLUS]);
+    state::free(&mut objects[..SURPLUS]);
     tsan::unseen(|| objects.copy_within(SURPLUS.., 0));
     objects[KEPT] = offset;
     if !install(word, sheaf.cursor(KEPT + 1)) {
         // Another thread has installed a sheaf meanwhile.
-        MEMORY.lock().free(&mut objects[..=KEPT]);
+        state::free(&mut objects[..=KEPT]);
         put(sheaf);
     }
 }
@@ -179,7 +179,7 @@ pub(super) fn drain() -> bool {
     for (_, cursor) in taken {
         // SAFETY: by the drain the sheaf is this call's, and there is no other reference.
         let objects = unsafe { cursor.objects() };
-        MEMORY.lock().free(objects);
+        state::free(objects);
         found |= !objects.is_empty();
         put(cursor.sheaf());
     }

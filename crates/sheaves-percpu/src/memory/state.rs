@@ -66,16 +66,13 @@ impl State {
         tsan::unseen(|| self.start()?.alloc_many(shape.size, shape.align, offsets))
     }
 
-    /// Flushes objects, which are zero in every row, to the allocator. Sorts the list.
-    pub(super) fn free(&mut self, offsets: &mut [usize]) {
+    /// See [`free`].
+    fn free(&mut self, offsets: &mut [usize]) {
         let Some(allocator) = &mut self.allocator else { return };
         tsan::unseen(|| offsets.sort_unstable());
         if let Err((offset, error)) = tsan::unseen(|| allocator.free_many(offsets)) {
             let text = "per-CPU memory is corrupt: the object at offset";
             sheaves_sys::report::die(format_args!("{text} {offset:#x}: {error}"));
-        }
-        if allocator.balance_wanted() {
-            allocator.balance();
         }
     }
 
@@ -101,6 +98,19 @@ impl State {
     pub(super) unsafe fn put_sheaf(&mut self, sheaf: Sheaf) {
         // SAFETY: the same contract.
         unsafe { self.sheaves.add(0, sheaf.cursor(0)) };
+    }
+}
+
+/// Flushes objects, which are zero in every row, to the allocator, then balances it, at most once
+/// for each of them: objects of many chunks may have been the last of theirs. Sorts the list.
+pub(super) fn free(offsets: &mut [usize]) {
+    MEMORY.lock().free(offsets);
+    for _ in offsets {
+        // One piece of work for each time that the lock is held.
+        let mut memory = MEMORY.lock();
+        let allocator = memory.allocator.as_mut().filter(|it| it.balance_wanted());
+        let Some(allocator) = allocator else { return };
+        allocator.balance();
     }
 }
 

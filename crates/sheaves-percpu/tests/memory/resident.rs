@@ -38,6 +38,9 @@ fn resident_bytes() -> usize {
 trait Own: Send + Sync + Sized {
     /// The largest cost of a million on two slots, in hundredths of the objects' size in one slot.
     const COST_MAX: usize;
+    /// Pages that may be left when all are freed. In random order each object that stays in the
+    /// sheaf of the slot may be in a chunk of its own: its page, and three of 16 that have none.
+    const PAGES_LEFT_MAX: usize = 8;
 
     fn make() -> Self;
     /// Adds to both of its words, on the current slot.
@@ -65,6 +68,7 @@ struct Handled(Handle);
 impl Own for Handled {
     // One more byte for each object, which says whether it is allocated.
     const COST_MAX: usize = 210 + 100 / OBJECT_BYTES;
+    const PAGES_LEFT_MAX: usize = 2 * 127 * 4;
 
     fn make() -> Handled {
         Handled(memory::alloc(OBJECT_BYTES, 8).unwrap())
@@ -82,6 +86,16 @@ impl Drop for Handled {
     fn drop(&mut self) {
         // SAFETY: allocated until this drop.
         unsafe { memory::free(self.0) }.unwrap();
+    }
+}
+
+/// In an order by the multiplier of Knuth's MMIX.
+fn shuffle<O>(objects: &mut [O]) {
+    let mut state = 1_u64;
+    for index in (1..objects.len()).rev() {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        objects.swap(index, (state >> 33) as usize % (index + 1));
     }
 }
 
@@ -110,6 +124,9 @@ fn come_and_go<O: Own>() {
     // What describes them went back, too, when the first million was freed.
     assert!(allocated * 20 >= slot_bytes, "{allocated} bytes describe the objects");
     let peak = resident_bytes() - before;
+    if O::PAGES_LEFT_MAX > 8 {
+        shuffle(&mut objects);
+    }
     objects.clear();
     let freed = resident_bytes().saturating_sub(before);
     memory::trim();
@@ -128,7 +145,7 @@ fn come_and_go<O: Own>() {
         "{peak} bytes for {slot_bytes} in each of two slots"
     );
     // A few pages are more than that only where they are large.
-    let rest = (peak / 100).max(8 * map::page_bytes());
+    let rest = (peak / 100).max(O::PAGES_LEFT_MAX * map::page_bytes());
     assert!(freed <= rest, "{freed} bytes are left of {peak}");
     assert!(trimmed <= freed);
     let statistics = memory::statistics().unwrap();
