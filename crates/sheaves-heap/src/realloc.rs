@@ -86,13 +86,13 @@ unsafe extern "C" fn realloc_from(
         return block;
     }
     // SAFETY: the same contract.
-    unsafe { realloc_slow(block, size, Frame { stack, frame }) }
+    unsafe { realloc_any(block, size, Frame { stack, frame }) }
 }
 
 /// # Safety
 /// As [`realloc`].
 #[inline(never)]
-unsafe fn realloc_slow(block: *mut u8, size: usize, frame: Frame) -> *mut u8 {
+unsafe fn realloc_any(block: *mut u8, size: usize, frame: Frame) -> *mut u8 {
     if block.is_null() {
         return malloc_from(size, frame);
     }

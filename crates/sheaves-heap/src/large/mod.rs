@@ -54,11 +54,14 @@ fn alloc_unlimited(size: usize, align: usize) -> (usize, bool) {
     if let Some(address) = alloc_kept(bytes, align, 1) {
         return (address, true);
     }
-    let mapped = map::aligned(bytes, align).or_else(|| map_after_return(bytes, align));
-    let Some(address) = mapped else {
-        let kept = alloc_kept(bytes, align, usize::MAX);
-        return kept.map_or(NONE, |address| (address, true));
-    };
+    let mut mapped = map::aligned(bytes, align);
+    if mapped.is_none() {
+        if let Some(address) = alloc_kept(bytes, align, usize::MAX) {
+            return (address, true);
+        }
+        mapped = map_after_return(bytes, align);
+    }
+    let Some(address) = mapped else { return NONE };
     if !TABLE.lock().insert(Entry { address, bytes }) {
         // SAFETY: mapped just now, and not returned yet.
         unsafe { map::unmap(address, bytes) };
@@ -217,15 +220,18 @@ pub(crate) fn trim(keep_bytes: usize) -> usize {
         unmap_or_keep(range);
         bytes += range.bytes;
     }
-    if let Some((table, range)) = take_kept(usize::MAX, |_| true) {
+    while let Some((table, range)) = take_kept(usize::MAX, |_| true) {
         drop(table);
-        unmap_or_keep(range);
+        if !unmap_or_keep(range) {
+            break;
+        }
     }
     bytes
 }
 
-/// Unmaps a range that is in doubt, then those that are kept for as long as the kernel allows it.
-fn unmap_or_keep(mut range: Entry) {
+/// Unmaps a range that is in doubt, then kept ones that one search finds for as long as the kernel
+/// allows it. False if it did not.
+fn unmap_or_keep(mut range: Entry) -> bool {
     loop {
         // SAFETY: removed from the table, so ours alone; it is not used any more.
         let is_unmapped = unsafe { map::unmap(range.address, range.bytes) };
@@ -238,10 +244,10 @@ fn unmap_or_keep(mut range: Entry) {
         let mut table = TABLE.lock();
         if !is_unmapped {
             table.keep(range);
-            return;
+            return false;
         }
         table.in_doubt -= 1;
-        let Some(next) = table.take_kept(|_| true) else { return };
+        let Some(next) = table.take_kept(|_| true) else { return true };
         range = next;
     }
 }

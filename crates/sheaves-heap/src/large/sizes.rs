@@ -1,9 +1,9 @@
 //! The sizes of blocks that were resized: a `realloc` that changes no page looks here, and takes no
 //! lock.
 //!
-//! A cache with one place for each block, a word: the part of the address that the place does not
-//! say, and the number of pages. Written under the table's lock: by a `realloc` that has looked the
-//! block up there, and with 0 before the block is freed or gets another size.
+//! A cache of 256 words; each block has its place in one. A word is the part of the address that
+//! the place does not say, and the number of pages. Written under the table's lock: by a `realloc`
+//! that has looked the block up there, and with 0 before the block is freed or gets another size.
 //!
 //! So a word that names a block is right for the block's owner: it was written by the owner, or by
 //! an earlier one, and the size has not changed since.
@@ -33,7 +33,8 @@ pub(super) fn bytes_of(address: usize) -> usize {
     let (word, above) = place(address);
     // Relaxed: see the head of this file; one word is read whole.
     let pages = word.load(Ordering::Relaxed) ^ above;
-    if pages >> PAGES_BITS == 0 { pages as usize * PAGE_BYTES } else { 0 }
+    let is_known = pages >> PAGES_BITS == 0 && address.is_multiple_of(PAGE_BYTES);
+    if is_known { pages as usize * PAGE_BYTES } else { 0 }
 }
 
 /// Notes the bytes of a block. Under the table's lock.

@@ -185,7 +185,10 @@ impl Table {
 
     /// Takes a range that fits from some of those that are kept; it is in doubt from then on.
     pub(super) fn take_kept(&mut self, fits: impl Fn(Entry) -> bool) -> Option<Entry> {
-        for _ in 0..PIECE.min(self.kept_pieces() * PIECE) {
+        if self.kept_pieces() == 0 {
+            return None;
+        }
+        for _ in 0..PIECE {
             step();
             let index = self.next_kept % self.entries.capacity();
             let Entry { address, bytes } = *self.entry(index);

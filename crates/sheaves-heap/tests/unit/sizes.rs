@@ -10,6 +10,7 @@ fn a_word_says_the_size_of_one_block_only() {
     for address in addresses().step_by(263) {
         note(address, 3 * MIB);
         assert!(addresses().all(|other| (bytes_of(other) == 3 * MIB) == (other == address)));
+        assert_eq!(bytes_of(address + 16), 0);
         forget(address ^ PAGE_BYTES);
         assert_eq!(bytes_of(address), 3 * MIB);
         forget(address);
