@@ -8,20 +8,23 @@ use std::process::Command;
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     // The log of HEAD grows with every commit and checkout; HEAD itself only names the branch.
-    let log = Path::new("../../.git/logs/HEAD");
-    if log.exists() {
-        println!("cargo:rerun-if-changed={}", log.display());
+    if let Some(log) = git(&["--git-path", "logs/HEAD"])
+        && Path::new(&log).exists()
+    {
+        println!("cargo:rerun-if-changed={log}");
     }
-    let answer = Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output();
-    let commit = match answer {
-        Ok(output) if output.status.success() => String::from_utf8(output.stdout).ok(),
-        _ => None,
-    };
-    if let Some(commit) = commit {
-        println!("cargo:rustc-env=SHEAVES_COMMIT={}", commit.trim());
+    if let Some(commit) = git(&["--short=12", "HEAD"]) {
+        println!("cargo:rustc-env=SHEAVES_COMMIT={commit}");
     }
     #[cfg(feature = "peers")]
     compile_liburcu();
+}
+
+/// What `git rev-parse` prints, where there is a repository.
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").arg("rev-parse").args(arguments).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
+    Some(text.trim().to_owned())
 }
 
 /// As a program of liburcu's users is compiled: with `-O2`, as a position-independent executable.
