@@ -24,8 +24,8 @@ pub unsafe trait ByAddress: Copy {
 
 /// Capacity of the smallest table with memory.
 pub const CAPACITY_MIN: usize = 256;
-/// Entries of the old mapping, empty or not, that are passed with each one that is stored. With two
-/// the last would be passed just before the next doubling.
+/// Steps in the old mapping with each entry that is stored: one passes an empty place, or moves an
+/// entry. With three the last would be done just before the next doubling.
 const MOVED: usize = 8;
 
 /// A table of entries with different addresses. The caller serialises the calls.
