@@ -3,6 +3,9 @@
 // Include it in one source file of a program: it defines all forms for the whole program, because
 // those of a sanitizer have a heap of their own. rcu_retire then frees trivially destructible
 // objects from new as it does with heap_delete, without a callback.
+//
+// Valgrind's memcheck puts operators of its own in their place, and rcu_retire cannot tell: run it
+// with --soname-synonyms=somalloc=nouserintercepts.
 #ifndef SHEAVES_NEW
 #define SHEAVES_NEW
 
