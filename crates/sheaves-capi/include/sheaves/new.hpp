@@ -41,12 +41,18 @@ inline void *allocate_or_null(std::size_t bytes, std::size_t align) noexcept
 
 } // namespace sheaves::detail
 
-// Both names are this function, by which rcu_retire knows it.
+// Both names are one function, by which rcu_retire knows it.
 extern "C" void sheaves_operator_delete(void *block) noexcept
 {
     sheaves_free(block);
 }
+extern "C" void sheaves_operator_delete_sized(void *block, std::size_t) noexcept
+{
+    sheaves_free(block);
+}
 void operator delete(void *) noexcept __attribute__((alias("sheaves_operator_delete")));
+void operator delete(void *, std::size_t) noexcept
+    __attribute__((alias("sheaves_operator_delete_sized")));
 
 #define SHEAVES_NEW_FORMS(name)                                                \
     void *operator name(std::size_t bytes)                                     \
@@ -74,6 +80,10 @@ void operator delete[](void *block) noexcept
 {
     sheaves_free(block);
 }
+void operator delete[](void *block, std::size_t) noexcept
+{
+    sheaves_free(block);
+}
 
 #define SHEAVES_DELETE_FORM(...)                           \
     void operator delete(void *block, __VA_ARGS__) noexcept   \
@@ -84,7 +94,6 @@ void operator delete[](void *block) noexcept
     {                                                      \
         sheaves_free(block);                               \
     }
-SHEAVES_DELETE_FORM(std::size_t)
 SHEAVES_DELETE_FORM(std::align_val_t)
 SHEAVES_DELETE_FORM(std::size_t, std::align_val_t)
 SHEAVES_DELETE_FORM(const std::nothrow_t &)

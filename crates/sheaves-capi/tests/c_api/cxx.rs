@@ -32,9 +32,11 @@ fn cxx_programs_run_on_every_engine() {
 fn cxx_operators_of_the_program_are_called() {
     let flags = [&FLAGS[..], &["-shared", "-fPIC", "-xc++"]].concat();
     let library = compile("g++", "include/sheaves/new.hpp", &flags, Link::Shared);
-    let more = ["-DREPLACED", "-Wl,--no-as-needed", library.to_str().unwrap()];
-    let program = compile("g++", NEW, &[&FLAGS[..], &more].concat(), Link::Shared);
-    run_ok(&program, &[], &[], LIMIT);
+    for replaced in ["-DREPLACED=1", "-DREPLACED=2"] {
+        let more = [replaced, "-Wl,--no-as-needed", library.to_str().unwrap()];
+        let program = compile("g++", NEW, &[&FLAGS[..], &more].concat(), Link::Shared);
+        run_ok(&program, &[], &[], LIMIT);
+    }
 }
 
 /// The newest standards have the names that each of the compilers knows.

@@ -1,5 +1,6 @@
 // The operators of sheaves/new.hpp: what rcu_retire frees without a callback, and what not. With
-// REPLACED the program has operators of its own, which come before those in a library.
+// REPLACED the program has operators of its own, which come before those in a library: all, or
+// where it is 2 the one that has the size.
 #ifndef REPLACED
 #include <sheaves/new.hpp>
 #else
@@ -61,6 +62,7 @@ template <class T> void retire()
 #ifdef REPLACED
 static int deleted;
 
+#if REPLACED == 1
 void *operator new(std::size_t bytes)
 {
     return std::malloc(bytes);
@@ -68,12 +70,15 @@ void *operator new(std::size_t bytes)
 
 void operator delete(void *block) noexcept
 {
-    __atomic_add_fetch(&deleted, 1, __ATOMIC_RELAXED);
     std::free(block);
 }
+#else
+#pragma GCC diagnostic ignored "-Wsized-deallocation"
+#endif
 
 void operator delete(void *block, std::size_t) noexcept
 {
+    __atomic_add_fetch(&deleted, 1, __ATOMIC_RELAXED);
     ::operator delete(block);
 }
 
