@@ -54,9 +54,11 @@ fn cxx_tests_run_in_every_standard_and_dialect() {
             let flags = [&FLAGS[1..], dialect].concat();
             run_ok(&compile(compiler, TESTS, &flags, Link::Shared), &[], &[], LIMIT);
         }
+        syntax_of(compiler, &[&FLAGS[1..], &[newest]].concat(), &here(NEW));
         // g++'s programs run in the first standard above.
         if compiler != "g++" {
             syntax_of(compiler, &FLAGS, &here(TESTS));
+            syntax_of(compiler, &FLAGS, &here(NEW));
         }
     }
 }

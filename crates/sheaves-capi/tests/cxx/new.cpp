@@ -43,13 +43,33 @@ union either {
     long number;
     char bytes[64];
 };
+#pragma GCC diagnostic ignored "-Wpedantic"
+struct flexible {
+    long count;
+    char bytes[];
+};
+// std::default_delete alone may call it.
+class hidden : plain {
+    friend std::default_delete<hidden>;
+    static void operator delete(void *block) { counted::operator delete(block); }
+};
+#if defined(__cpp_lib_destroying_delete)
+struct destroying : plain {
+    static void operator delete(destroying *, std::destroying_delete_t, std::size_t) {}
+};
+struct destroying_base : destroying {};
+#else
+using destroying = counted;
+using destroying_base = counted;
+#endif
 
 template <class T>
 constexpr bool is_of_new = sheaves::detail::is_of_new<T, std::default_delete<T>>();
 static_assert(is_of_new<plain> && is_of_new<const plain> && is_of_new<long>);
-static_assert(!is_of_new<aligned> && !is_of_new<destroyed> && !is_of_new<last>);
-static_assert(!is_of_new<either>);
+static_assert(is_of_new<last> && is_of_new<either> && is_of_new<flexible>);
+static_assert(!is_of_new<aligned> && !is_of_new<destroyed> && !is_of_new<hidden>);
 static_assert(!is_of_new<counted> && !is_of_new<inherited> && !is_of_new<twice>);
+static_assert(!is_of_new<destroying> && !is_of_new<destroying_base>);
 
 template <class T> void retire()
 {
@@ -109,6 +129,7 @@ int main()
     retire<aligned>();
     retire<destroyed>();
     retire<last>();
+    retire<flexible>();
     retire<counted>();
     retire<inherited>();
     retire<twice>();
