@@ -256,8 +256,9 @@ impl<T> Bucket<T> {
         let mut bucket = self;
         loop {
             for place in Places::occupied(word) {
-                let bits = bucket.place(place).addr() as u64 >> BITS_SHIFT;
-                each(bucket.entry(place), word >> (8 * place) & 0xFF, bits);
+                let held = bucket.place(place);
+                let entry = held.map_addr(|address| address & ADDRESS);
+                each(entry, word >> (8 * place) & 0xFF, held.addr() as u64 >> BITS_SHIFT);
             }
             // SAFETY: the caller's contract.
             let Some(next) = (unsafe { bucket.next() }) else { return };
@@ -357,7 +358,7 @@ pub(super) fn with_bits<T>(entry: *mut T, bits: u64) -> *mut T {
 
 #[inline(always)]
 fn put<T>(place: &AtomicPtr<T>, entry: *mut T) {
-    // Release pairs with the Acquire in `entry`: what the entry holds. [M2]
+    // Release pairs with the Acquire in `place`: what the entry holds. [M2]
     place.store(entry, Ordering::Release);
 }
 

@@ -8,12 +8,12 @@
 //!   finish:  the writer that moves the last unit makes the new table the map's
 //! ```
 //!
-//! The places of the old chains have the hash bits that tell the new ones, so entries are not read.
-//! An entry is not copied: the new table points to what the old one points to. So an old chain that
-//! has moved stays complete: a reader that came before continues in it, and no lookup restarts. A
-//! reader that comes later sees the mark and goes to the new chain. A new chain is reached only
-//! through a marked old one, so that it is complete when it is first seen. The old table is freed
-//! after a grace period.
+//! The places of the old chains have the hash bits that tell the new ones, so entries are not read,
+//! but where the bits are exhausted. An entry is not copied: the new table points to what the old
+//! one points to. So an old chain that has moved stays complete: a reader that came before
+//! continues in it, and no lookup restarts. A reader that comes later sees the mark and goes to the
+//! new chain. A new chain is reached only through a marked old one, so that it is complete when it
+//! is first seen. The old table is freed after a grace period.
 //!
 //! In the child of a fork a thread may be missing that was moving a unit. The marks tell how far it
 //! was, and the next thread that takes the locks continues:
