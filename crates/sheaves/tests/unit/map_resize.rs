@@ -5,7 +5,7 @@ use super::*;
 use crate::map::alone::alone;
 use crate::map::spread::spread;
 
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 use core::hash::{BuildHasherDefault, Hasher};
 use core::ops::Range;
 use std::collections::BTreeMap;
@@ -150,8 +150,9 @@ fn new_tables_need_no_zeros() {
             let layout = core::alloc::Layout::array::<[u64; 8]>(buckets + 1).unwrap();
             let layout = layout.align_to(64).unwrap();
             let block = sheaves_heap::alloc_layout(layout);
+            // All places are occupied, and no chain is marked as moved.
             // SAFETY: it has that many bytes.
-            unsafe { block.write_bytes(0xA5, layout.size()) };
+            unsafe { block.write_bytes(0xA0, layout.size()) };
             // SAFETY: from above.
             unsafe { sheaves_heap::dealloc_layout(block, layout) };
         }
@@ -295,5 +296,100 @@ fn child_moves_a_unit_again_that_another_thread_was_moving() {
     let _alone = alone();
     for copied in [1, 3, 7] {
         fork_during_a_move(Some(copied));
+    }
+}
+
+std::thread_local! {
+    /// Called before this thread hashes a key.
+    static BEFORE_HASH: RefCell<std::boxed::Box<dyn FnMut()>> =
+        RefCell::new(std::boxed::Box::new(|| ()));
+}
+
+/// Even keys have one hash, and odd ones another.
+struct TwoHashes([u64; 2]);
+struct OneOf([u64; 2], u64);
+
+impl BuildHasher for TwoHashes {
+    type Hasher = OneOf;
+
+    fn build_hasher(&self) -> OneOf {
+        BEFORE_HASH.with_borrow_mut(|before| before());
+        OneOf(self.0, 0)
+    }
+}
+
+impl Hasher for OneOf {
+    fn finish(&self) -> u64 {
+        self.0[self.1 as usize % 2]
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!();
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.1 = number;
+    }
+}
+
+/// Forks while another thread grows a table whose hash bits are exhausted, and is about to hash a
+/// key of its unit.
+fn fork_during_a_move_that_hashes(hashes: usize) {
+    const KEYS: u64 = 20;
+    const BUCKETS: usize = BUCKETS_MIN << 15;
+    let hash_to =
+        |bucket| (0..).find(|hash| spread(*hash) as usize % (2 * BUCKETS) == bucket).unwrap();
+    let map = RcuHashMap::with_hasher(TwoHashes([hash_to(5), hash_to(5 + BUCKETS)]));
+    map.reserve(BUCKETS * ENTRIES_MAX);
+    (0..KEYS).for_each(|key| _ = map.insert(key, key, &read()));
+    let check = |buckets| {
+        assert_eq!(map.table().unwrap().buckets(), buckets);
+        assert!((0..KEYS).all(|key| map.get(&key, &read()) == Some(&key)));
+        assert_eq!(map.iter(&read()).count(), map.len());
+    };
+    let ((begin, has_begun), (end, is_over)) = (channel(), channel::<()>());
+    let mut count = 0;
+    let pause = move || {
+        count += 1;
+        if count == hashes {
+            begin.send(()).unwrap();
+            is_over.recv().unwrap();
+        }
+    };
+    let is_good = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            BEFORE_HASH.set(std::boxed::Box::new(pause));
+            map.reserve(BUCKETS * ENTRIES_MAX - map.len() + 1);
+        });
+        has_begun.recv().unwrap();
+        // SAFETY: this process waits for its children, whatever disposition it has inherited.
+        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+        let is_good = child_ends(|| {
+            check(BUCKETS);
+            assert_eq!(map.insert(0, KEYS, &read()), Some(&0));
+            assert_eq!(map.remove(&1, &read()), Some(&1));
+            let _guard = read();
+            let table = map.table().unwrap();
+            while map.is_current(table) {
+                map.help(table);
+            }
+            assert_eq!((map.get(&0, &read()), map.get(&1, &read())), (Some(&KEYS), None));
+            assert_eq!(map.insert(0, 0, &read()), Some(&KEYS));
+            assert_eq!(map.insert(1, 1, &read()), None);
+            check(2 * BUCKETS);
+        });
+        end.send(()).unwrap();
+        is_good
+    });
+    check(2 * BUCKETS);
+    assert!(is_good, "{hashes}");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "forks, and tables of half a million buckets")]
+fn child_moves_a_unit_again_whose_keys_another_thread_was_hashing() {
+    let _alone = alone();
+    for hashes in [1, 2, 20] {
+        fork_during_a_move_that_hashes(hashes);
     }
 }
