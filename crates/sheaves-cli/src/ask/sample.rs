@@ -1,6 +1,7 @@
 //! Everything that a process answers, at one moment.
 
 use alloc::collections::BTreeSet;
+use std::fs;
 use std::sync::{Mutex, PoisonError};
 
 use serde::{Serialize, Serializer};
@@ -84,12 +85,16 @@ enum Found {
 }
 
 impl All {
-    /// Asks all processes that this user may ask.
+    /// Asks all processes that this user may ask, but for those of this program, which have control
+    /// pages, too.
     pub(crate) fn ask() -> Self {
         /// Those that had no answer the last time have their turn at the end.
         static SILENT: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
         let mut before = SILENT.lock().unwrap_or_else(PoisonError::into_inner);
+        let program = |pid: &str| fs::read_link(format!("/proc/{pid}/exe")).ok();
+        let own = program("self");
         let mut pids = Process::others();
+        pids.retain(|pid| own.is_none() || program(&pid.to_string()) != own);
         pids.sort_by_key(|pid| before.contains(pid));
         let all = Self::ask_each(pids);
         *before = all.silent.iter().map(|silent| silent.pid).collect();

@@ -1,6 +1,7 @@
 //! `sheaves torture`: exit status, one line for each failure, and the JSON form.
 
 use crate::stand_in::sheaves;
+use predicates::prelude::PredicateBooleanExt as _;
 use predicates::str::{contains, is_empty};
 
 #[test]
@@ -51,6 +52,17 @@ fn seeded_defect_is_found_and_named() {
         .code(1)
         .stderr(contains("sheaves: torture rcu: FAILED: "))
         .stdout(contains("oldest generation that a reader saw: "));
+}
+
+/// Other tests run commands of this name, too.
+#[test]
+fn running_torture_has_a_name() {
+    let mut torture = std::process::Command::new(assert_cmd::cargo::cargo_bin("sheaves"));
+    let mut torture = torture.args(["torture", "rcu", "--seconds", "100"]).spawn().expect("runs");
+    let asked = sheaves().args(["stat", "sheaves"]).assert();
+    torture.kill().expect("killed");
+    torture.wait().expect("reaped");
+    asked.stderr(contains("no process has the name").not());
 }
 
 #[test]
