@@ -141,11 +141,10 @@ pub(crate) fn installed_indexes() -> impl Iterator<Item = usize> {
 
 /// From now on [`crate::internal::pop_source`], which is given the first of two words, takes
 /// objects from the second one, or from the first again. A transaction that has begun may go on
-/// with the other one: a drain ends it. `is_second` runs under the slots lock, so that of two calls
-/// the later one is right.
-pub fn set_source(is_second: impl FnOnce() -> bool) {
+/// with the other one: a drain ends it.
+pub fn set_source(is_second: bool) {
     let _slots = SLOTS.lock();
-    table::set_source(is_second());
+    table::set_source(is_second);
     installed_indexes().for_each(|slot| table::set_block(slot, rows::row(slot)));
 }
 

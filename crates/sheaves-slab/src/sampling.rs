@@ -30,7 +30,7 @@ use sheaves_sys::membarrier::Reach;
 use sheaves_sys::unwind::{self, Unwinder};
 
 use crate::deferred;
-use crate::moves::{release, tags};
+use crate::moves::release;
 use crate::records::profile::{self, Kind, Listed, chance};
 use crate::records::trap;
 use crate::returning::tick;
@@ -65,7 +65,6 @@ pub fn start(rate: usize) -> bool {
 pub fn stop() {
     if !checking::is_debug() {
         profile::end();
-        tags::switch_sources();
     }
 }
 
@@ -84,14 +83,12 @@ pub fn start_traps(one_in: usize) -> bool {
 pub fn stop_traps() {
     let is_off = trap::set(0);
     debug_assert!(is_off, "turning off asks for nothing");
-    tags::switch_sources();
 }
 
 /// Takes the sheaves out of all slots: those that enter a slot from now on have tags, and samples
 /// that were freed without a note have no record any more. Where a slot is not reached, named
 /// caches go on to use their untagged objects.
 fn empty_slots() {
-    tags::switch_sources();
     tick::flush_slots(Reach::Interrupts);
     release::arm_reclaimer_if_pending();
     chunk::do_due_after_free();

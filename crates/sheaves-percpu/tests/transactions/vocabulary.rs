@@ -118,7 +118,7 @@ fn source_is_the_first_word_or_the_second() {
         assert!(words.iter().all(|word| install(*word, Sheaf::make())));
         assert!([10, 12, 14].iter().all(|one| give(words[0], *one) && give(words[1], one + 10)));
         let pop = |is_second| {
-            set_source(|| is_second);
+            set_source(is_second);
             let before = fast::pop_source(words[0]);
             taken(Word::new(10));
             [before, fast::pop_source(words[0]), fast::pop(words[0])]

@@ -9,7 +9,6 @@ use sheaves_percpu::Access;
 use sheaves_percpu::internal::{Region, slots, try_start};
 use sheaves_sys::{lock::Lock, options, probe};
 
-use crate::moves::tags;
 use crate::parts::descriptor;
 use crate::parts::shape::Shape;
 use crate::records::{profile, secret, trap};
@@ -106,7 +105,6 @@ impl Registry {
                 profile::large::observe_percpu();
             }
             trap::start_option();
-            tags::switch_sources();
         }
         self.started
     }

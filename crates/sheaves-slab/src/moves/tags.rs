@@ -15,7 +15,7 @@
 //!
 //! `malloc` finds the word in the heap's table of sizes, which is switched; handles of caches and
 //! callers with a layout know the main word, and find the spare one by a table of bases that is
-//! switched, see [`slots::set_source`]. `free` goes on to push onto the main word. When the spare
+//! switched, see `slots::set_source`. `free` goes on to push onto the main word. When the spare
 //! word's sheaf is empty, the main word's sheaf takes its place, and each of its entries gets a new
 //! tag, or none. While there are guard samples, each free of a named cache takes the slow path,
 //! which looks at the address.
@@ -39,14 +39,13 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use sheaves_percpu::internal::{Cursor, Word, slots};
+use sheaves_percpu::internal::{Cursor, Word};
 
 use crate::parts::pool;
 use crate::parts::shape::Shape;
 use crate::records::profile::{self, chance};
 use crate::records::trap;
 use crate::space::cache_id::{CacheId, NAMED_FIRST};
-use crate::space::checking;
 use crate::space::granule::is_watched;
 
 /// The bit of a tagged entry.
@@ -133,12 +132,6 @@ pub(crate) fn sized(id: CacheId, empty: Cursor) -> Cursor {
 #[inline]
 pub(crate) fn is_drawing() -> bool {
     profile::tag_rate() != 0
-}
-
-/// Makes the spare words those to allocate from while samples are drawn, or the main ones again.
-/// Called whenever that begins or ends, before the slots are emptied.
-pub(crate) fn switch_sources() {
-    slots::set_source(|| is_drawing() && !checking::is_hardened());
 }
 
 /// Blocks of malloc are freed by their layout in this process.

@@ -9,8 +9,8 @@
 //! | on | -> off, by [`end`]; -> on with nothing known, by [`begin`] |
 //! | off | as on, but there are no new samples; frees are noted still |
 //!
-//! One lock covers everything. It is the last in the order of locks: nothing but address space is
-//! asked for under it.
+//! One lock covers everything. Of the locks under it there is only that of the slots, and nothing
+//! but address space is asked for.
 
 pub(crate) mod chance;
 pub mod large;
@@ -18,6 +18,7 @@ mod sites;
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use sheaves_percpu::internal::slots;
 use sheaves_sys::function::FnCell;
 use sheaves_sys::lock::Lock;
 use sheaves_sys::stack::{self, Frame};
@@ -188,7 +189,7 @@ pub(crate) fn end() {
 }
 
 /// Calls a function now, and whenever samples begin or end to be drawn: with true while they
-/// are. Under the profile's lock, the last of all.
+/// are. Under the profile's lock: it takes no other one.
 pub fn on_switch(function: fn(bool)) {
     let profile = PROFILE.lock();
     SWITCH.set(Some(function));
@@ -271,7 +272,8 @@ pub fn resize(object: usize, bytes: usize) {
 }
 
 impl Profile {
-    /// Sets the rate of samples, 0 for none.
+    /// Sets the rate of samples, 0 for none, and switches the words from which objects are
+    /// allocated. That is one step for a fork, whose handlers take the lock.
     fn set_rate(&mut self, rate: usize) {
         let tag_rate = if rate == 0 { self.trap_rate } else { rate };
         // Relaxed, both: see `is_used` and `rate`.
@@ -284,6 +286,7 @@ impl Profile {
         if let Some(switch) = SWITCH.get() {
             switch(tag_rate != 0);
         }
+        slots::set_source(tag_rate != 0 && !checking::is_hardened());
     }
 
     /// Adds a record of an allocation of `bytes`. Its weight is that of an object with `stride`
