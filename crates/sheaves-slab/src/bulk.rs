@@ -126,7 +126,7 @@ fn into_sheaves(id: CacheId, objects: &[NonNull<u8>]) -> usize {
         for (place, object) in room.iter_mut().zip(&objects[done..]) {
             *place = object.as_ptr().expose_provenance();
         }
-        tags::untag_and_close(id, id.main(), &mut room[..count]);
+        tags::untag_and_close(id, &mut room[..count]);
         done += count;
         install(id, sink, cursor.up(count), |other| !other.is_sheaf());
     }

@@ -198,7 +198,7 @@ fn place(id: CacheId, word: Word, cursor: Cursor, replaceable: impl Fn(Cursor) -
         Ok(before) if before.is_empty() => id.descriptor().depot.refit(before),
         Ok(rest) | Err(rest) => rest,
     };
-    retire(id, word, rest);
+    retire(id, rest);
     // A profile that was turned on meanwhile has drained the slots either after the exchange, or
     // before: then this load finds it, by the fence of the drain. Frees go past the draw while
     // there is a sheaf in the main word.
@@ -208,15 +208,15 @@ fn place(id: CacheId, word: Word, cursor: Cursor, replaceable: impl Fn(Cursor) -
     result.is_ok()
 }
 
-/// Finds a place for a sheaf that the caller owns, and that was in `word` or was to be: the word of
+/// Finds a place for a sheaf that the caller owns, and that was in a word or was to be: the word of
 /// the second sheaf of the current slot if it is vacant, the depot, the pool, or its objects'
 /// slabs.
 #[inline]
-fn retire(id: CacheId, word: Word, cursor: Cursor) {
+fn retire(id: CacheId, cursor: Cursor) {
     if !cursor.is_sheaf() {
         return;
     }
-    slot::untag(id, word, cursor);
+    slot::untag(id, cursor);
     // SAFETY: VACANT is not the bootstrap cursor; the caller owns the sheaf.
     let store = |word| unsafe { cmp_store(word, Cursor::VACANT, cursor) };
     if !Roles::of(id).second.is_some_and(store) {

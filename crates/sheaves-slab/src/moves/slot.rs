@@ -17,13 +17,13 @@ pub(crate) fn take_untagged(
     word: Word,
     wanted: impl Fn(Cursor) -> bool,
 ) -> Option<Cursor> {
-    take_sheaf(word, wanted).map(|cursor| untag(id, word, cursor))
+    take_sheaf(word, wanted).map(|cursor| untag(id, cursor))
 }
 
 /// [`tags::untag_and_close`] for a sheaf that was taken out of a word. The caller owns it.
-pub(crate) fn untag(id: CacheId, word: Word, cursor: Cursor) -> Cursor {
+pub(crate) fn untag(id: CacheId, cursor: Cursor) -> Cursor {
     // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
-    tags::untag_and_close(id, word, unsafe { cursor.objects() });
+    tags::untag_and_close(id, unsafe { cursor.objects() });
     cursor
 }
 

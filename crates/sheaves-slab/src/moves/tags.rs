@@ -168,13 +168,9 @@ fn tag_slow(shape: &Shape, objects: &mut [usize], rate: usize) {
 /// Removes the tags of objects whose sheaf has left a word, and ends the records of samples that
 /// were freed without a note.
 #[inline]
-pub(crate) fn untag_and_close(id: CacheId, word: Word, objects: &mut [usize]) {
+pub(crate) fn untag_and_close(id: CacheId, objects: &mut [usize]) {
     if profile::is_used() {
-        if word == id.main() {
-            debug_assert!(objects.iter().all(|object| object & TAG == 0), "a tag in a main word");
-        } else {
-            objects.iter_mut().for_each(|object| *object &= !TAG);
-        }
+        objects.iter_mut().for_each(|object| *object &= !TAG);
         // Only frees without a look into the owner map push the address of a guarded block.
         if trap::is_live() && has_unnoted_frees(id) {
             trap::replace_traps(objects);

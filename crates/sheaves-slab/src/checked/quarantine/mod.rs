@@ -59,7 +59,7 @@ pub(crate) fn free(id: CacheId, object: usize) {
 
 /// Returns the objects of a sheaf to allocate from to their slabs.
 pub(crate) fn put_back(id: CacheId, cursor: Cursor) {
-    slot::untag(id, id.spare(), cursor);
+    slot::untag(id, cursor);
     // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
     return_unused(id, unsafe { cursor.objects() });
     pool::put_empty(cursor.sheaf());
