@@ -198,11 +198,11 @@ fn place(id: CacheId, word: Word, cursor: Cursor, replaceable: impl Fn(Cursor) -
         Ok(before) if before.is_empty() => id.descriptor().depot.refit(before),
         Ok(rest) | Err(rest) => rest,
     };
-    retire(id, rest);
-    // A profile that was turned on meanwhile has drained the slots either after the exchange, or
+    let is_in_main = retire(id, rest) || word == id.main();
+    // A profile that was turned on meanwhile has drained the slots either after the store, or
     // before: then this load finds it, by the fence of the drain. Frees go past the draw while
     // there is a sheaf in the main word.
-    if word == id.main() && Roles::of(id).draws_frees() {
+    if is_in_main && Roles::of(id).draws_frees() {
         let _is_complete = incoming::flush_slots(id, Reach::Quiet);
     }
     result.is_ok()
@@ -210,18 +210,21 @@ fn place(id: CacheId, word: Word, cursor: Cursor, replaceable: impl Fn(Cursor) -
 
 /// Finds a place for a sheaf that the caller owns, and that was in a word or was to be: the word of
 /// the second sheaf of the current slot if it is vacant, the depot, the pool, or its objects'
-/// slabs.
+/// slabs. True if it is in the main word.
 #[inline]
-fn retire(id: CacheId, cursor: Cursor) {
+fn retire(id: CacheId, cursor: Cursor) -> bool {
     if !cursor.is_sheaf() {
-        return;
+        return false;
     }
     slot::untag(id, cursor);
     // SAFETY: VACANT is not the bootstrap cursor; the caller owns the sheaf.
     let store = |word| unsafe { cmp_store(word, Cursor::VACANT, cursor) };
-    if !Roles::of(id).second.is_some_and(store) {
+    let second = Roles::of(id).second;
+    let is_stored = second.is_some_and(store);
+    if !is_stored {
         flush::put_away(id, cursor);
     }
+    is_stored && second == Some(id.main())
 }
 
 /// An object straight from the slabs, for a thread without a slot or without memory for a sheaf.
