@@ -194,8 +194,10 @@ fn place(id: CacheId, word: Word, cursor: Cursor, replaceable: impl Fn(Cursor) -
     let result = slot::exchange(word, cursor, replaceable);
     let rest = match result {
         Ok(before) if !before.is_sheaf() => before,
-        Ok(before) if before.is_empty() && tags::is_drawing() => tags::sized(id, before),
-        Ok(before) if before.is_empty() => id.descriptor().depot.refit(before),
+        Ok(before) if before.is_empty() => match id.descriptor().depot.refit(before) {
+            empty if empty.is_sheaf() => tags::sized(id, empty),
+            none => none,
+        },
         Ok(rest) | Err(rest) => rest,
     };
     let is_in_main = retire(id, rest) || word == id.main();

@@ -109,23 +109,27 @@ impl Roles {
     }
 }
 
-/// While samples are drawn, a sheaf may hold this many bytes of objects, and this many of objects
-/// that are larger, even if few are in use.
+/// While samples are drawn, a sheaf may hold this many bytes of objects, and this many objects that
+/// are larger, but of those no more bytes than [`DRAWN_BYTES_MAX`], even if few are in use.
 const DRAWN_BYTES: usize = 32 << 10;
 const DRAWN_MIN: usize = 16;
+const DRAWN_BYTES_MAX: usize = 512 << 10;
 
 /// Gives a new sheaf of a cache its size, or an empty one that stays in its slot: larger where
 /// objects only go round between two words, so that they change places rarely.
 pub(crate) fn sized(id: CacheId, empty: Cursor) -> Cursor {
     let shape = id.shape();
-    let capacity = empty.sheaf().capacity();
-    let is_small = capacity < shape.sheaf_objects
-        && (capacity < DRAWN_MIN || (capacity + 1) * shape.stride <= DRAWN_BYTES);
-    if is_small && is_drawing() && shape.is_plain() {
-        let objects = (DRAWN_BYTES / shape.stride).max(DRAWN_MIN).min(shape.sheaf_objects);
-        return pool::format(empty.sheaf(), objects);
+    if !is_drawing() || !shape.is_plain() {
+        return empty;
     }
-    empty
+    let objects = drawn_objects(shape);
+    let is_small = empty.sheaf().capacity() < objects;
+    if is_small { pool::format(empty.sheaf(), objects) } else { empty }
+}
+
+fn drawn_objects(shape: &Shape) -> usize {
+    let least = DRAWN_MIN.min(DRAWN_BYTES_MAX / shape.stride);
+    (DRAWN_BYTES / shape.stride).max(least).min(shape.sheaf_objects)
 }
 
 /// Samples are drawn.

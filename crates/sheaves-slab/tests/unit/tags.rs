@@ -13,6 +13,8 @@ use sheaves_percpu::internal::{EngineMode, mode, pop_source, push_slow};
 use super::*;
 use crate::moves::{flush, slot};
 use crate::raw::{Cache, Options};
+use crate::space::granule::Granule;
+use crate::space::{checking, slab};
 
 #[test]
 fn tags_are_as_frequent_as_samples_should_be() {
@@ -40,6 +42,28 @@ fn tags_are_as_frequent_as_samples_should_be() {
     let mut objects = vec![0x1000_usize; 1000];
     tag(&shape, &mut objects);
     assert!(objects.iter().all(|object| *object == 0x1000));
+}
+
+/// A new cache.
+fn cache(name: &str, size: usize) -> CacheId {
+    let layout = Layout::from_size_align(size, 8).unwrap();
+    let cache = Cache::new(name, layout, Options::default()).unwrap();
+    let object = cache.alloc().unwrap();
+    let header = slab::header(Granule::of(object.as_ptr().addr()).unwrap());
+    // Relaxed: this thread's own object.
+    let id = CacheId::new(header.cache.load(Ordering::Relaxed) - 1);
+    // SAFETY: from this cache, and not used after.
+    unsafe { cache.free(object) };
+    id
+}
+
+#[test]
+fn sheaves_hold_few_large_blocks() {
+    let small = |size| Shape::new(Layout::from_size_align(size, 8).unwrap()).unwrap();
+    assert!((28..=32).contains(&drawn_objects(&small(1 << 10))));
+    assert_eq!(drawn_objects(&small(16 << 10)), 16);
+    assert_eq!(drawn_objects(&Shape::alone(256 << 10)), 2);
+    assert_eq!(drawn_objects(&Shape::alone(1 << 20)), 0);
 }
 
 /// True if the fast path allocates from the spare word of the current slot.
@@ -73,16 +97,8 @@ const DRAWING: i32 = 3 << 8;
 
 #[test]
 fn fork_finds_samples_and_the_words_switched_together() {
-    let layout = Layout::from_size_align(64, 8).unwrap();
-    let cache = Cache::new("forked", layout, Options::default()).unwrap();
-    let object = cache.alloc().unwrap();
-    let granule = crate::space::granule::Granule::of(object.as_ptr().addr()).unwrap();
-    let header = crate::space::slab::header(granule);
-    // Relaxed: this thread's own object.
-    let id = CacheId::new(header.cache.load(Ordering::Relaxed) - 1);
-    // SAFETY: from this cache, and not used after.
-    unsafe { cache.free(object) };
-    if mode() != EngineMode::Rseq || crate::space::checking::is_hardened() {
+    let id = cache("forked", 64);
+    if mode() != EngineMode::Rseq || checking::is_hardened() {
         return;
     }
     let _one = profile::TESTING.lock();
