@@ -162,7 +162,8 @@ impl Depot {
         self.limit.get()
     }
 
-    /// Notes that objects return to their slabs because there are more than the limit.
+    /// Notes that objects return to their slabs because there are more than the limit, or, in a
+    /// depot, because the heap is near its own.
     pub(crate) fn note_overflow(&self, shape: &Shape, objects: usize) {
         self.overflows.add(objects);
         self.decay(shape, clock::coarse_ms() as usize);

@@ -67,18 +67,20 @@ pub(crate) fn put_back(id: CacheId, cursor: Cursor) {
 
 /// Flushes what there is too much of.
 pub(crate) fn flush_surplus(id: CacheId) {
-    flush_surplus_of(id, of(id).spare(id));
+    let spare = of(id).spare(id);
+    // What leaves because it is too old, or near a limit of the heap, did not overflow.
+    while let overflows = of(id).surplus(id) > spare
+        && let Some(cursor) = of(id).take_surplus(id, spare)
+    {
+        if overflows {
+            id.descriptor().depot.note_overflow(id.shape(), cursor.fill());
+        }
+        flush::flush_sheaf(id, cursor);
+    }
     flush_in_turn();
     let bytes = of(id).objects() * id.shape().stride;
     if bytes >= MUCH_BYTES {
         chunk::note_unused(bytes);
-    }
-}
-
-fn flush_surplus_of(id: CacheId, spare: usize) {
-    while let Some(cursor) = of(id).take_surplus(id, spare) {
-        id.descriptor().depot.note_overflow(id.shape(), cursor.fill());
-        flush::flush_sheaf(id, cursor);
     }
 }
 
@@ -134,7 +136,9 @@ pub(crate) fn tick(id: CacheId) -> usize {
     if id.shape().is_plain() {
         return 0;
     }
-    flush_surplus_of(id, 0);
+    while let Some(cursor) = of(id).take_surplus(id, 0) {
+        flush::flush_sheaf(id, cursor);
+    }
     of(id).surplus(id) * id.shape().stride
 }
 
