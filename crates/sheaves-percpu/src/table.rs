@@ -62,9 +62,10 @@ const ENTRIES_BEFORE: usize = 2;
 /// The table of bases. It is a static, so that its address is a constant of the fast path. Only the
 /// pages of existing slots are ever touched.
 ///
-/// The fields before the entries are all else that `malloc` and `free` read of the program's data.
-/// They are on one cache line, next to that of the first slots, and on one page with all entries
-/// that a start fills where the kernel's masks have 256 CPUs.
+/// Besides the table of sizes, the fields before the entries are all else that `malloc` and `free`
+/// read of the program's data. They are on one cache line, next to that of the first slots, and on
+/// one page with all entries that a start fills where the kernel's masks have 256 CPUs. Handles of
+/// caches and callers with a layout read [`SOURCES`] in place of the entries.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct Table {
@@ -100,9 +101,13 @@ pub static TABLE: Table = {
 };
 
 /// A second table of bases, for transactions that take objects from the first of two words, or from
-/// the second one: then each base is that of the block's word 1. Empty before the start.
-static SOURCES: [AtomicPtr<BootstrapBlock>; ENTRIES_BEFORE + CPUS_MAX] =
-    [const { AtomicPtr::new(core::ptr::null_mut()) }; ENTRIES_BEFORE + CPUS_MAX];
+/// the second one: then each base is that of the block's word 1. Empty before the start. On cache
+/// lines of its own.
+#[repr(align(128))]
+struct Sources([AtomicPtr<BootstrapBlock>; ENTRIES_BEFORE + CPUS_MAX]);
+
+static SOURCES: Sources =
+    Sources([const { AtomicPtr::new(core::ptr::null_mut()) }; ENTRIES_BEFORE + CPUS_MAX]);
 
 /// From a block to its base in [`SOURCES`], in bytes: 0, or 8 for the second words.
 static SOURCE_SHIFT: AtomicUsize = AtomicUsize::new(0);
@@ -119,7 +124,7 @@ pub(crate) fn bootstrap() -> usize {
 /// give to threads in place of a slot. During the start.
 pub(crate) fn fill(slots: usize) {
     // Relaxed: published by the Release of the number of slots in `rows::reserve`.
-    let sources = &SOURCES[..ENTRIES_BEFORE + slots];
+    let sources = &SOURCES.0[..ENTRIES_BEFORE + slots];
     for entry in TABLE.entries[ENTRIES_BEFORE..ENTRIES_BEFORE + slots].iter().chain(sources) {
         entry.store((&raw const BOOTSTRAP_BLOCK).cast_mut(), Ordering::Relaxed);
     }
@@ -136,7 +141,7 @@ pub(crate) fn table() -> *const AtomicPtr<BootstrapBlock> {
 #[cfg(not(miri))]
 #[inline(always)]
 pub(crate) fn sources() -> *const AtomicPtr<BootstrapBlock> {
-    &raw const SOURCES[ENTRIES_BEFORE]
+    &raw const SOURCES.0[ENTRIES_BEFORE]
 }
 
 /// Stores a block in a slot's entries of both tables. Under the slots lock.
@@ -147,7 +152,7 @@ pub(crate) fn set_block(slot: usize, block: usize) {
     // Release, both: the one of `entries` pairs with the Acquire in `current_block`: the words were
     // initialised before. Rseq critical sections read an entry by an ordinary load, on which the
     // addresses of all further loads and stores in the block depend.
-    SOURCES[slot + ENTRIES_BEFORE].store(pointer(block + shift), Ordering::Release);
+    SOURCES.0[slot + ENTRIES_BEFORE].store(pointer(block + shift), Ordering::Release);
     TABLE.entries[slot + ENTRIES_BEFORE].store(pointer(block), Ordering::Release);
 }
 
