@@ -106,7 +106,8 @@ pub(crate) fn draw_samples(is_drawn: bool) {
     for (quanta, main) in MAIN_WORDS.iter().enumerate() {
         let id = CacheId::of_main(Word::at_offset(usize::from(*main)));
         let word = if is_drawn { id.spare() } else { id.main() };
-        // Relaxed: either word will do, since the profile drains the slots after this.
+        // Relaxed: either word will do. With the old one, a block is allocated without a draw, or
+        // with one that is no longer needed.
         WORDS[quanta].store(word.offset() as u16, Ordering::Relaxed);
     }
 }

@@ -124,9 +124,9 @@ pub unsafe fn free_inline(block: *mut u8) {
 /// Frees a block after a grace period ([`sheaves_rcu::read`]), like the kernel's `kfree_rcu`.
 ///
 /// As cheap as `free`: one push; it writes nothing into the block and wakes no thread. Blocks of up
-/// to 1 MiB return in whole sheaves after a grace period; larger ones are freed one by one. May be
-/// called by readers. It blocks only when there is no memory for a sheaf: then it waits for a grace
-/// period, unless the caller is a reader.
+/// to 1 MiB (hardened: 256 KiB) return in whole sheaves after a grace period; larger ones are freed
+/// one by one. May be called by readers. It blocks only when there is no memory for a sheaf: then
+/// it waits for a grace period, unless the caller is a reader.
 ///
 /// # Safety
 /// `block` came from this heap or is null, and only readers that began before this call still use

@@ -85,9 +85,9 @@ pub fn stop_traps() {
     debug_assert!(is_off, "turning off asks for nothing");
 }
 
-/// Takes the sheaves out of all slots: those that enter a slot from now on have tags, and samples
-/// that were freed without a note have no record any more. Where a slot is not reached, named
-/// caches go on to use their untagged objects.
+/// Takes the sheaves out of all slots: those that objects are allocated from after that have tags,
+/// and samples that were freed without a note have no record any more. Where a slot is not reached,
+/// what its spare words have is allocated without a draw.
 fn empty_slots() {
     tick::flush_slots(Reach::Interrupts);
     release::arm_reclaimer_if_pending();

@@ -1,5 +1,7 @@
-//! Blocks above 1 MiB, or with an alignment above that: mappings of their own. Those of up to 64
+//! Blocks above the sizes or alignments of all classes: mappings of their own. Those of up to 64
 //! MiB are kept for some time after their blocks are freed, see [`idle`].
+//!
+//! The largest class has 1 MiB, in a hardened process less: see `classes::class_bytes_max`.
 //!
 //! A table under a lock records them.
 //!
@@ -363,7 +365,7 @@ pub(crate) fn discard_tail(start: usize, end: usize) {
     }
 }
 
-/// What there is above 1 MiB.
+/// What there is of them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Totals {
     pub(crate) blocks: usize,

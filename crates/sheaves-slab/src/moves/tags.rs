@@ -33,9 +33,9 @@
 //!
 //! Samples are objects of *watched* slabs, whose entries in the owner map lead `free` to the slow
 //! path. That ends the record of the sample, and the object goes back to its slab. Frees that do
-//! not read the owner map (with a layout, and of named caches while no samples are drawn) leave the
-//! record until the object's sheaf is untagged. While samples are drawn that is before the object
-//! is allocated again.
+//! not read the owner map (with a layout, and of named caches unless there are guard samples) leave
+//! the record until the object's sheaf is untagged. While samples are drawn that is before the
+//! object is allocated again.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 

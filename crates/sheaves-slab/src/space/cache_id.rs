@@ -102,7 +102,8 @@ impl CacheId {
         self.0 + 1
     }
 
-    /// The word of the main sheaf, from which objects are allocated and onto which they are freed.
+    /// The word of the main sheaf, onto which objects are freed, and from which they are allocated
+    /// unless samples are drawn.
     #[inline(always)]
     #[must_use]
     pub const fn main(self) -> Word {

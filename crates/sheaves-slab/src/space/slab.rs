@@ -20,8 +20,8 @@
 //! | other fields | the cache, while no object of the slab is allocated | the cache's lock |
 //!
 //! In a hardened cache an object is held once it has returned to the slab: it is no new one. Where
-//! its canary is not its state (see `records/object_bytes.rs`), it is held from its free until it
-//! is taken again.
+//! it has no canary (see `records/object_bytes.rs`), it is held from its free until it is taken
+//! again.
 //!
 //! A debug cache also holds the places of its deferred objects, until their grace period is over.
 //!
