@@ -18,6 +18,7 @@ use crate::parts::slab_lists::SlabLists;
 use crate::records::object_bytes::{self, NEW};
 use crate::space::cache_id::CacheId;
 use crate::space::chunk::Run;
+use crate::space::granule::Granule;
 use crate::space::hint::Hint;
 use crate::space::window::GRANULE_BYTES;
 use crate::space::{checking, chunk, slab};
@@ -41,15 +42,10 @@ pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
                 None => slabs.fullest(shape),
             }
         {
-            let (slab, address) = (slab::header(granule), granule.address());
-            slab.take(!shape.is_plain(), place, |index, is_new| {
+            take_from(granule, shape, &mut slabs, place, |object| {
                 place -= 1;
-                out[place] = address + index * shape.stride + if is_new { NEW } else { 0 };
-                if !shape.is_plain() && !shape.has_canary() {
-                    slab.let_go(index);
-                }
+                out[place] = object;
             });
-            slabs.move_slab(granule, shape);
             // What is taken is less each time.
             lock::restart_steps();
         }
@@ -68,6 +64,26 @@ pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
     id.descriptor().depot.count_refill(shape, count);
     probe::refill(id.number().into(), out.len(), count, shape.size);
     count
+}
+
+/// Takes up to `wanted` objects of a slab, and moves it to its list. `put` gets each object, with
+/// [`NEW`] if it was never allocated.
+#[inline]
+fn take_from(
+    granule: Granule,
+    shape: &Shape,
+    slabs: &mut SlabLists,
+    wanted: usize,
+    mut put: impl FnMut(usize),
+) {
+    let slab = slab::header(granule);
+    slab.take(!shape.is_plain(), wanted, |index, is_new| {
+        put(granule.address() + index * shape.stride + if is_new { NEW } else { 0 });
+        if !shape.is_plain() && !shape.has_canary() {
+            slab.let_go(index);
+        }
+    });
+    slabs.move_slab(granule, shape);
 }
 
 /// A sheaf filled from slabs, perhaps in part; `None` when memory is out.
@@ -97,15 +113,8 @@ pub(crate) fn take_watched(id: CacheId) -> Option<usize> {
             add_slab(id, shape, &mut slabs, &made);
         }
         if let Some(granule) = slabs.watched(shape) {
-            let slab = slab::header(granule);
             let mut taken = [0];
-            slab.take(!shape.is_plain(), 1, |index, is_new| {
-                taken[0] = granule.address() + index * shape.stride + if is_new { NEW } else { 0 };
-                if !shape.is_plain() && !shape.has_canary() {
-                    slab.let_go(index);
-                }
-            });
-            slabs.move_slab(granule, shape);
+            take_from(granule, shape, &mut slabs, 1, |object| taken = [object]);
             drop(slabs);
             if !shape.is_plain() {
                 object_bytes::prepare(shape, &mut taken);
