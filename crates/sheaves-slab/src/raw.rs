@@ -137,12 +137,11 @@ impl Cache {
             // Its empty slabs wait for grace periods, which makes it a cache with deferred memory.
             deferred::note_deferring(id);
         }
-        // Samples are not drawn of the others, and their words have other uses: each call takes the
-        // slow path, since these words are always vacant.
-        let main = if shape.is_plain() { id.main() } else { CacheId::new(0).main() };
         Ok(Cache {
             access: Access::get(),
-            main,
+            // Vacant unless the cache is plain, so each call takes the slow path. So is the spare
+            // word of a debug cache, and samples make it the source in no hardened process.
+            main: id.main(),
             deferred: id.deferred(),
             size: layout.size(),
             id,
