@@ -255,8 +255,8 @@ fn tick_slabs(id: CacheId, reach: Reach) -> Option<usize> {
 /// A tick of the library's thread walks over this many chunks at most: 4 GiB in 2 ms.
 const CHUNKS_MAX: usize = 2048;
 /// A piece of a thread of the program ends after this many chunks, or bytes that are discarded.
-const PIECE_CHUNKS: usize = 8;
-const PIECE_BYTES: u64 = 1 << 20;
+const PIECE_CHUNKS: usize = 64;
+const PIECE_BYTES: u64 = 8 << 20;
 
 /// The chunk at which the walk over the heap goes on; 0 if it is through.
 static NEXT: Hint = Hint::new(0);
