@@ -22,8 +22,8 @@ use crate::harness::{Case, Contender, Judge, Mode, Options, Row, Sizes, Table};
 compile_error!("choose one of the features `peers` and `peers-hardened`");
 
 /// To the default mode.
-const PAIR_MAX: f64 = 1.3;
-const BATCH_MAX: f64 = 1.6;
+const PAIR_MAX: f64 = 3.5;
+const BATCH_MAX: f64 = 2.5;
 /// To the best of the hardened peers.
 const PEER_MAX: f64 = 1.0;
 
