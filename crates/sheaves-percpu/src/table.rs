@@ -65,7 +65,7 @@ const ENTRIES_BEFORE: usize = 2;
 /// Besides the table of sizes, the fields before the entries are all else that `malloc` and `free`
 /// read of the program's data. They are on one cache line, next to that of the first slots, and on
 /// one page with all entries that a start fills where the kernel's masks have 256 CPUs. Handles of
-/// caches and callers with a layout read [`SOURCES`] in place of the entries.
+/// caches and callers with a layout read `SOURCES` in place of the entries.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct Table {
