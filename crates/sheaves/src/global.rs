@@ -23,7 +23,7 @@ impl Sheaves {
 }
 
 /// [`Sheaves`] for programs with guard samples: a block of [`crate::heap::guard`] becomes
-/// inaccessible when it is freed. So do the blocks of a heap profile end then.
+/// inaccessible when it is freed, and a block of a heap profile is no longer counted then.
 ///
 /// With [`Sheaves`] that is when the sheaf with the block's address leaves its slot. Here a free
 /// finds its cache by the address, as C's does: five instructions more.
