@@ -4,8 +4,9 @@
 //! signal on to the action that was there before; if that is the default one, the process ends.
 //!
 //! A program may install its own handler later: Go, the JVM and node do. [`put_handler_first`],
-//! which slow paths call, then puts this one before it. Such a handler may pass signals on to the
-//! action that it has replaced, which is this handler; then they go on to what was before both.
+//! which the library's thread calls, then puts this one before it. Such a handler may pass signals
+//! on to the action that it has replaced, which is this handler; then they go on to what was before
+//! both.
 //!
 //! The handler uses the alternate stack of the thread, if it has one, and less than 4 KiB of it.
 
