@@ -68,7 +68,7 @@ struct Handled(Handle);
 impl Own for Handled {
     // One more byte for each object, which says whether it is allocated.
     const COST_MAX: usize = 210 + 100 / OBJECT_BYTES;
-    const PAGES_LEFT_MAX: usize = 2 * 127 * 4;
+    const PAGES_LEFT_MAX: usize = 3 * 127 * 4;
 
     fn make() -> Handled {
         Handled(memory::alloc(OBJECT_BYTES, 8).unwrap())
