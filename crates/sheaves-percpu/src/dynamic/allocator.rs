@@ -251,6 +251,10 @@ impl<B: Backing> Allocator<B> {
     /// requests: looks at [`LOOKS_MAX`] chunks from a number on, up to the first that has such
     /// pages. Returns where to go on, `None` at the end.
     pub fn trim(&mut self, from: u32) -> Option<u32> {
+        // A trim from the begin on leaves nothing to balance; what is freed meanwhile does again.
+        if from == 0 {
+            self.balance_from = NONE;
+        }
         self.visit_chunks(from, |this, chunk| {
             let has_empty = this.is_free(chunk) || this.records.header(chunk).empty != 0;
             if has_empty {

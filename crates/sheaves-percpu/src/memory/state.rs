@@ -104,13 +104,15 @@ impl State {
 /// Flushes objects, which are zero in every row, to the allocator, then balances it, at most once
 /// for each of them: objects of many chunks may have been the last of theirs. Sorts the list.
 pub(super) fn free(offsets: &mut [usize]) {
-    MEMORY.lock().free(offsets);
+    let mut memory = MEMORY.lock();
+    memory.free(offsets);
     for _ in offsets {
-        // One piece of work for each time that the lock is held.
-        let mut memory = MEMORY.lock();
         let allocator = memory.allocator.as_mut().filter(|it| it.balance_wanted());
         let Some(allocator) = allocator else { return };
         allocator.balance();
+        // One piece of work for each time that the lock is held.
+        drop(memory);
+        memory = MEMORY.lock();
     }
 }
 

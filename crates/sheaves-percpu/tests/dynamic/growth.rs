@@ -86,6 +86,17 @@ fn a_call_looks_at_few_chunks_and_returns_the_pages_of_one() {
 }
 
 #[test]
+fn a_trim_leaves_nothing_to_balance() {
+    let mut a = allocator();
+    for object in pages(&mut a, 3 * UNIT_BYTES / PAGE_BYTES) {
+        a.free(object).unwrap();
+    }
+    assert!(a.balance_wanted());
+    trim(&mut a);
+    assert!(!a.balance_wanted());
+}
+
+#[test]
 fn empty_pages_of_chunks_in_use_are_given_back_and_the_chunks_used_again() {
     let mut a = allocator();
     let objects = pages(&mut a, 32);

@@ -38,9 +38,6 @@ fn resident_bytes() -> usize {
 trait Own: Send + Sync + Sized {
     /// The largest cost of a million on two slots, in hundredths of the objects' size in one slot.
     const COST_MAX: usize;
-    /// Pages that may be left when all are freed. In random order each object that stays in the
-    /// sheaf of the slot may be in a chunk of its own: its page, and three of 16 that have none.
-    const PAGES_LEFT_MAX: usize = 8;
 
     fn make() -> Self;
     /// Adds to both of its words, on the current slot.
@@ -68,7 +65,6 @@ struct Handled(Handle);
 impl Own for Handled {
     // One more byte for each object, which says whether it is allocated.
     const COST_MAX: usize = 210 + 100 / OBJECT_BYTES;
-    const PAGES_LEFT_MAX: usize = 3 * 127 * 4;
 
     fn make() -> Handled {
         Handled(memory::alloc(OBJECT_BYTES, 8).unwrap())
@@ -99,8 +95,15 @@ fn shuffle<O>(objects: &mut [O]) {
     }
 }
 
+/// The order in which objects are freed.
+#[derive(Clone, Copy, PartialEq)]
+enum Order {
+    Allocated,
+    Random,
+}
+
 /// Allocates a million objects, writes to them on two slots, and frees them.
-fn come_and_go<O: Own>() {
+fn come_and_go<O: Own>(order: Order) {
     // A huge page elsewhere, as behind the stack of a thread, may come at any time and would count.
     // SAFETY: integers only.
     unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
@@ -124,7 +127,7 @@ fn come_and_go<O: Own>() {
     // What describes them went back, too, when the first million was freed.
     assert!(allocated * 20 >= slot_bytes, "{allocated} bytes describe the objects");
     let peak = resident_bytes() - before;
-    if O::PAGES_LEFT_MAX > 8 {
+    if order == Order::Random {
         shuffle(&mut objects);
     }
     objects.clear();
@@ -144,8 +147,14 @@ fn come_and_go<O: Own>() {
         peak * 100 <= slot_bytes * O::COST_MAX,
         "{peak} bytes for {slot_bytes} in each of two slots"
     );
-    // A few pages are more than that only where they are large.
-    let rest = (peak / 100).max(O::PAGES_LEFT_MAX * map::page_bytes());
+    let pages_max = match order {
+        // A few pages are more than a hundredth only where they are large.
+        Order::Allocated => 8,
+        // Each object that stays in the sheaf of the slot may be in a chunk of its own: its page,
+        // and three of 16 that have none, on two slots; and half as much again.
+        Order::Random => 3 * 127 * 4,
+    };
+    let rest = (peak / 100).max(pages_max * map::page_bytes());
     assert!(freed <= rest, "{freed} bytes are left of {peak}");
     assert!(trimmed <= freed);
     let statistics = memory::statistics().unwrap();
@@ -156,7 +165,7 @@ fn come_and_go<O: Own>() {
 #[test]
 fn million_values() {
     if is_process_for("resident::million_values") {
-        come_and_go::<Object>();
+        come_and_go::<Object>(Order::Allocated);
     }
 }
 
@@ -164,14 +173,23 @@ fn million_values() {
 #[test]
 fn million_handles() {
     if is_process_for("resident::million_handles") {
-        come_and_go::<Handled>();
+        come_and_go::<Handled>(Order::Allocated);
+    }
+}
+
+/// Runs in a separate process, see [`idle_slots_cost_nothing`].
+#[test]
+fn million_values_in_random_order() {
+    if is_process_for("resident::million_values_in_random_order") {
+        come_and_go::<Object>(Order::Random);
     }
 }
 
 #[test]
 fn idle_slots_cost_nothing() {
     let _alone = alone();
-    for test in ["resident::million_values", "resident::million_handles"] {
+    for test in ["million_values", "million_handles", "million_values_in_random_order"] {
+        let test = &format!("resident::{test}");
         let Some(output) = in_own_configuration(test, SLOTS) else { return };
         let text = String::from_utf8_lossy(&output.stdout);
         let line = text.lines().find(|line| line.contains("objects of"));
