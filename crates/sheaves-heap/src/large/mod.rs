@@ -117,13 +117,18 @@ fn alloc_kept(bytes: usize, align: usize, pieces: usize) -> Option<usize> {
 
 /// Takes a kept range that fits, which is in doubt then. Searches `pieces` of the table at most and
 /// gives the lock up in between.
-fn take_kept(pieces: usize, fits: impl Fn(Entry) -> bool) -> Option<(Held<'static, Table>, Entry)> {
-    let pieces = pieces.min(TABLE.lock().kept_pieces());
-    (0..pieces).find_map(|_| {
+fn take_kept(
+    mut pieces: usize,
+    fits: impl Fn(Entry) -> bool,
+) -> Option<(Held<'static, Table>, Entry)> {
+    while pieces != 0 {
         let mut table = TABLE.lock();
-        let range = table.take_kept(&fits)?;
-        Some((table, range))
-    })
+        pieces = pieces.min(table.kept_pieces()).saturating_sub(1);
+        if let Some(range) = table.take_kept(&fits) {
+            return Some((table, range));
+        }
+    }
+    None
 }
 
 /// Bytes of the block that starts at an address.
