@@ -23,8 +23,7 @@ check() {
         ((threads == 1)) || die "a process with one thread has $threads: $facts"
         (($2 > 0 || freed <= start + 48 * 1024)) || die "too much after the last free: $facts"
     else
-        # The library's thread starts where more than 32 MiB are unused; what is less may stay.
-        (($2 > 0 || after_2 <= start + 32 * 1024)) || die "too much after 2 s: $facts"
+        (($2 > 0 || after_2 <= start + 24 * 1024)) || die "too much after 2 s: $facts"
         ((sleeps == 0)) || die "the keeper ran $sleeps times with nothing to do: $facts"
     fi
     (($2 == 0 || after_3 * 100 <= trimmed * 105)) ||

@@ -210,7 +210,7 @@ pub(crate) fn sweep() {
 
 /// The work of a piece is counted in looks at a granule, of up to 100 ns each: this much, and more
 /// for each time that what is unused is as large as what is in use.
-const WORK_MIN: usize = 1024;
+const WORK_MIN: usize = 4096;
 const WORK_MORE: usize = 128;
 const TIMES_UNUSED_MAX: usize = 64;
 const WORK_OF_OBJECT: usize = 2;
