@@ -12,6 +12,7 @@ use sheaves::map::RcuHashMap;
 use sheaves::rcu::read;
 
 use super::Itself;
+use super::child::{child_ends, status_of_child};
 
 /// Children after which a test gives up if all were refused.
 const BARE_CHILDREN_MAX: u32 = 100;
@@ -53,12 +54,6 @@ fn insert(map: &Map, key: u64) {
     map.insert(Key(key), Once::new(), &read());
 }
 
-/// Runs `body` in a child of a fork; true if it returns within some seconds.
-fn child_ends(body: impl FnOnce()) -> bool {
-    // SAFETY: the child uses only what is tested, and exits.
-    status_of_child(|| unsafe { libc::fork() }, body) == 0
-}
-
 /// Runs `body` in a child whose C library does not know that there was a fork, so no handler was
 /// called. True if it returns within some seconds, `None` if it is refused the heap: another thread
 /// was changing that.
@@ -83,23 +78,6 @@ fn bare_child_ends(body: impl FnOnce()) -> Option<bool> {
     let is_refused = is_aborted && text.contains("cannot use the heap");
     eprint!("{text}");
     (!is_refused).then_some(status == 0)
-}
-
-fn status_of_child(fork: impl FnOnce() -> libc::pid_t, body: impl FnOnce()) -> libc::c_int {
-    // SAFETY: this process waits for its children, whatever disposition it has inherited.
-    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
-    let child = fork();
-    if child == 0 {
-        // SAFETY: ends the child if it hangs.
-        unsafe { libc::alarm(10) };
-        let is_good = std::panic::catch_unwind(core::panic::AssertUnwindSafe(body)).is_ok();
-        // SAFETY: ends the child at once.
-        unsafe { libc::_exit(i32::from(!is_good)) };
-    }
-    let mut status = -1;
-    // SAFETY: waits for the child only.
-    unsafe { libc::waitpid(child, &raw mut status, 0) };
-    status
 }
 
 /// Uses everything in a child, whose map has these keys, maybe without the `doubtful` one.

@@ -5,6 +5,7 @@ mod engines;
 #[path = "../../../sheaves-percpu/tests/transactions/seccomp.rs"]
 mod seccomp;
 
+mod child;
 mod children;
 mod clearing;
 mod conditional;

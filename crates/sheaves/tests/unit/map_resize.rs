@@ -5,6 +5,10 @@ use super::*;
 use crate::map::alone::alone;
 use crate::map::spread::spread;
 
+#[path = "../map/child.rs"]
+mod child;
+use child::child_ends;
+
 use core::cell::{Cell, RefCell};
 use core::hash::{BuildHasherDefault, Hasher};
 use core::ops::Range;
@@ -200,23 +204,6 @@ fn room_is_made_where_a_table_is_being_halved() {
     map.reserve(capacity - map.len());
     let _guard = read();
     assert!(map.capacity() == capacity && !map.table().unwrap().is_moving());
-}
-
-/// Runs `body` in a child of a fork; true if it returns within some seconds.
-fn child_ends(body: impl FnOnce()) -> bool {
-    // SAFETY: the child uses only what is tested, and exits.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        // SAFETY: ends the child if it hangs.
-        unsafe { libc::alarm(10) };
-        let is_good = std::panic::catch_unwind(core::panic::AssertUnwindSafe(body)).is_ok();
-        // SAFETY: ends the child at once.
-        unsafe { libc::_exit(i32::from(!is_good)) };
-    }
-    let mut status = -1;
-    // SAFETY: waits for the child only.
-    unsafe { libc::waitpid(child, &raw mut status, 0) };
-    status == 0
 }
 
 /// Forks while another thread is moving the last unit of a table that is being halved. It has
