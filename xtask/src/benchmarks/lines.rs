@@ -1,9 +1,11 @@
 //! The lines of the tables, and what a machine's report says of each.
 
+use std::borrow::Cow;
 use std::fs;
 use std::path::Path;
 
 use anyhow::Context as _;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::number::number;
@@ -42,17 +44,21 @@ const fn line(
     Line { words, table, workload, contender, divisor: 1.0, is_in_readme: false }
 }
 
+impl Line {
+    const fn in_readme(self) -> Line {
+        Line { is_in_readme: true, ..self }
+    }
+
+    const fn divided_by(self, divisor: f64) -> Line {
+        Line { divisor, ..self }
+    }
+}
+
 pub(super) const LINES: [Line; 26] = [
-    Line {
-        is_in_readme: true,
-        ..line("alloc + free of a named cache, 64 B", "pair", "pair/64", "cache")
-    },
+    line("alloc + free of a named cache, 64 B", "pair", "pair/64", "cache").in_readme(),
     line("the same, 4 KiB", "pair", "pair/4096", "cache"),
-    Line {
-        is_in_readme: true,
-        ..line("alloc + free with a layout (Rust), 64 B", "pair", "pair/64", "sized")
-    },
-    Line { is_in_readme: true, ..line("`malloc` + `free`, 64 B", "pair", "pair/64", "malloc") },
+    line("alloc + free with a layout (Rust), 64 B", "pair", "pair/64", "sized").in_readme(),
+    line("`malloc` + `free`, 64 B", "pair", "pair/64", "malloc").in_readme(),
     line("the same, 4 KiB", "pair", "pair/4096", "malloc"),
     line(
         "10,000 `malloc`, then 10,000 `free` shuffled, 64 B, each pair",
@@ -81,62 +87,40 @@ pub(super) const LINES: [Line; 26] = [
         "mixed/2t-25/5000",
         "malloc",
     ),
-    Line {
-        divisor: 1048576.0,
-        ..line(
-            "four threads keep 128 MiB in blocks whose sizes shift, mean resident, MiB",
-            "footprint",
-            "footprint-mean/shift",
-            "malloc",
-        )
-    },
+    line(
+        "four threads keep 128 MiB in blocks whose sizes shift, mean resident, MiB",
+        "footprint",
+        "footprint-mean/shift",
+        "malloc",
+    )
+    .divided_by(1048576.0),
     line(
         "the kernel's `slab_test`, part 2, on a named cache, 64 B",
         "slabtest",
         "slabtest/2/64",
         "cache",
     ),
-    Line {
-        is_in_readme: true,
-        ..line("RCU: enter and leave a read section", "readers", "enter-leave/1t", "rcu")
-    },
+    line("RCU: enter and leave a read section", "readers", "enter-leave/1t", "rcu").in_readme(),
     line("an event counted, one thread", "counter", "counter/1t", "counter"),
-    Line {
-        is_in_readme: true,
-        ..line("new object + deferred free, one thread", "dispose", "dispose/1t", "sheaves")
-    },
-    Line {
-        is_in_readme: true,
-        ..line("the same, two threads", "dispose", "dispose/2t", "sheaves")
-    },
+    line("new object + deferred free, one thread", "dispose", "dispose/1t", "sheaves").in_readme(),
+    line("the same, two threads", "dispose", "dispose/2t", "sheaves").in_readme(),
     line("one thread waits for a grace period, no thread reads", "synchronize", "alone", "direct"),
-    Line {
-        divisor: 1e6,
-        ..line(
-            "ten threads wait 1,000 times each, total, ms",
-            "synchronize",
-            "10x1000-total",
-            "direct",
-        )
-    },
-    Line {
-        divisor: 1e6,
-        ..line(
-            "500 threads wait 100 times each, total, ms",
-            "synchronize",
-            "waiters-total/500",
-            "direct",
-        )
-    },
-    Line {
-        divisor: 1e3,
-        ..line(
-            "one waits beside 10,000 registered threads, us",
-            "synchronize",
-            "registered/10000",
-            "direct",
-        )
-    },
+    line("ten threads wait 1,000 times each, total, ms", "synchronize", "10x1000-total", "direct")
+        .divided_by(1e6),
+    line(
+        "500 threads wait 100 times each, total, ms",
+        "synchronize",
+        "waiters-total/500",
+        "direct",
+    )
+    .divided_by(1e6),
+    line(
+        "one waits beside 10,000 registered threads, us",
+        "synchronize",
+        "registered/10000",
+        "direct",
+    )
+    .divided_by(1e3),
     line(
         "a map of 10,000 entries, two threads: 99 % lookups",
         "map",
@@ -195,9 +179,23 @@ struct Summary {
     high: f64,
 }
 
-pub(super) fn read(file: &Path) -> anyhow::Result<Report> {
-    let json = fs::read_to_string(file).with_context(|| file.display().to_string())?;
-    serde_json::from_str(&json).with_context(|| file.display().to_string())
+/// A report of a machine; `None` if the machine was measured before there was such a one.
+pub(super) fn report_in<T: DeserializeOwned>(
+    folder: &Path,
+    table: &str,
+) -> anyhow::Result<Option<T>> {
+    let file = folder.join(format!("{table}.json"));
+    if !file.exists() {
+        return Ok(None);
+    }
+    let context = || file.display().to_string();
+    let json = fs::read_to_string(&file).with_context(context)?;
+    serde_json::from_str(&json).map(Some).with_context(context)
+}
+
+/// The name of a machine: that of its folder.
+pub(super) fn name_of(folder: &Path) -> Cow<'_, str> {
+    folder.file_name().unwrap_or_default().to_string_lossy()
 }
 
 impl Report {
@@ -231,11 +229,9 @@ pub(super) struct Figures {
 
 /// Of a line; `None` if the machine was measured before the table was made.
 pub(super) fn figures(line: &Line, folder: &Path) -> anyhow::Result<Option<Figures>> {
-    let file = folder.join(format!("{}.json", line.table));
-    if !file.exists() {
-        return Ok(None);
-    }
-    Figures::of(line, read(&file)?).map(Some).with_context(|| file.display().to_string())
+    let Some(report) = report_in(folder, line.table)? else { return Ok(None) };
+    let context = || format!("{}, {}", name_of(folder), line.table);
+    Figures::of(line, report).map(Some).with_context(context)
 }
 
 impl Figures {

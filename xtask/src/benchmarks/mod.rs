@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 use crate::repo;
-use lines::{LINES, figures, read};
+use lines::{LINES, Report, figures, name_of, report_in};
 
 /// The reports, in a folder for each machine.
 const REPORTS: &str = "docs/benchmarks";
@@ -68,7 +68,7 @@ fn measure(root: &Path, folder: &Path) -> anyhow::Result<()> {
         bench.arg("--").args(arguments).arg("--quick").arg("--json").arg(&file);
         print!("{}", repo::output_of(&mut bench)?);
         // Without what nothing is made of here, and without the name of the kernel's build.
-        let mut report = read(&file)?;
+        let mut report: Report = report_in(folder, name)?.context("the bench wrote no report")?;
         let version = report.machine.kernel.split(['.', '-']).take(2).collect::<Vec<_>>().join(".");
         report.machine.kernel = version;
         fs::write(&file, serde_json::to_string(&report)? + "\n")?;
@@ -86,7 +86,7 @@ fn section(folder: &Path) -> anyhow::Result<String> {
     let mut table =
         "| workload | Sheaves | best peer | ratio | table |\n|---|--:|--:|--:|---|\n".to_owned();
     let mut about = String::new();
-    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let name = name_of(folder);
     for line in &LINES {
         let Some(figures) = figures(line, folder)? else { continue };
         let _ = writeln!(table, "| {} | {} | `{}` |", line.words, figures.cells(), line.table);

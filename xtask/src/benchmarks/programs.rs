@@ -1,18 +1,18 @@
 //! The figures of `cargo xtask programs`, made from its report.
 
 use core::fmt::Write as _;
-use std::fs;
 use std::path::Path;
 
 use anyhow::Context as _;
 use serde::Deserialize;
 
+use super::lines::report_in;
 use super::number::{number, range};
 use crate::median::geometric_mean;
 use crate::programs::{OURS, is_peer};
 
-/// The report's file in the folder of a machine.
-const FILE: &str = "programs.json";
+/// The name of the report of a machine.
+const TABLE: &str = "programs";
 
 const HEAD: &str = "Throughput of programs to that on glibc's malloc, higher is better; in \
                     brackets peak memory to glibc's, lower is better.";
@@ -39,7 +39,7 @@ struct Row {
 
 /// All programs under all allocators; empty where the machine has no report.
 pub(super) fn all(folder: &Path) -> anyhow::Result<String> {
-    let Some(report) = read(folder)? else { return Ok(String::new()) };
+    let Some(report) = report_in::<Report>(folder, TABLE)? else { return Ok(String::new()) };
     let shown: Vec<usize> = (1..report.allocators.len()).collect();
     let mut text = format!("{HEAD}\n\n| program |");
     // Writing to a string cannot fail, here and below.
@@ -63,7 +63,7 @@ pub(super) fn all(folder: &Path) -> anyhow::Result<String> {
 
 /// The README's rows: geometric means over the programs; empty where the machine has no report.
 pub(super) fn in_readme(folder: &Path) -> anyhow::Result<String> {
-    let Some(report) = read(folder)? else { return Ok(String::new()) };
+    let Some(report) = report_in::<Report>(folder, TABLE)? else { return Ok(String::new()) };
     let mut text = String::new();
     for words in ["throughput to glibc, more is better", "peak memory to glibc"] {
         let is_memory = words.starts_with("peak");
@@ -73,23 +73,13 @@ pub(super) fn in_readme(folder: &Path) -> anyhow::Result<String> {
         };
         let named = || report.allocators.iter().enumerate();
         let ours = named().find(|(_, name)| *name == OURS);
-        let (ours, _) = ours.with_context(|| format!("{FILE} has no {OURS}"))?;
+        let (ours, _) = ours.with_context(|| format!("{TABLE} has no {OURS}"))?;
         let peers = range(named().filter(|(_, name)| is_peer(name)).map(|(index, _)| mean(index)));
         let count = report.programs.len();
         let own = number(mean(ours));
         let _ = writeln!(text, "| {count} programs, {words} | {own} | {peers} | | `programs` |");
     }
     Ok(text)
-}
-
-fn read(folder: &Path) -> anyhow::Result<Option<Report>> {
-    let file = folder.join(FILE);
-    if !file.exists() {
-        return Ok(None);
-    }
-    let context = || file.display().to_string();
-    let json = fs::read_to_string(&file).with_context(context)?;
-    serde_json::from_str(&json).map(Some).with_context(context)
 }
 
 impl Program {

@@ -1,9 +1,9 @@
 //! The README's table: ranges over the processors that have been measured.
 
 use core::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::lines::{Figures, LINES, figures};
+use super::lines::{Figures, LINES, figures, name_of};
 use super::number::range;
 use super::programs;
 
@@ -27,12 +27,7 @@ pub(super) fn figures_of(machines: &[PathBuf]) -> anyhow::Result<String> {
     for folder in machines {
         text.push_str(&programs::in_readme(folder)?);
     }
-    let names: Vec<_> = machines.iter().map(|folder| name(folder)).collect();
+    let names: Vec<_> = machines.iter().map(|folder| name_of(folder)).collect();
     let _ = writeln!(text, "\nRanges over {}, with two CPUs each.", names.join(", "));
     Ok(text)
-}
-
-/// The name of a machine.
-fn name(folder: &Path) -> String {
-    folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

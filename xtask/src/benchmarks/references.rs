@@ -1,11 +1,10 @@
 //! The figures of docs/references.md: published results, each measured again before and after.
 
-use core::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Context as _;
 
-use super::lines::{Report, read};
+use super::lines::{Report, name_of, report_in};
 use super::number::number;
 
 /// A published result and where it is measured.
@@ -105,17 +104,12 @@ const REFERENCES: [Reference; 9] = [
 
 /// A machine's table.
 pub(super) fn section(folder: &Path) -> anyhow::Result<String> {
-    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let name = name_of(folder);
     let mut text = String::new();
     let mut about = String::new();
     for reference in &REFERENCES {
-        let file = folder.join(format!("{}.json", reference.table));
-        if !file.exists() {
-            // The machine was measured before the table was part of its report.
-            continue;
-        }
-        let report = read(&file)?;
-        let row = reference.row(&report).with_context(|| file.display().to_string())?;
+        let Some(report) = report_in::<Report>(folder, reference.table)? else { continue };
+        let row = reference.row(&report).with_context(|| name.clone().into_owned())?;
         text.push_str(&row);
         about = report.machine.about(&name);
     }
@@ -135,9 +129,6 @@ impl Reference {
         let (before, after, ours) = (of(self.before)?, of(self.after)?, of(self.ours)?);
         let [reproduced, beaten] = [before / after, before / ours].map(number);
         let Reference { words, published, table, .. } = self;
-        let mut row = String::new();
-        // Writing to a string cannot fail.
-        let _ = writeln!(row, "| {words} | {published} | {reproduced} | {beaten} | `{table}` |");
-        Ok(row)
+        Ok(format!("| {words} | {published} | {reproduced} | {beaten} | `{table}` |\n"))
     }
 }
