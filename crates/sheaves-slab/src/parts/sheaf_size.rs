@@ -10,7 +10,7 @@ use sheaves_sys::clock;
 
 use crate::parts::depot::{Depot, Shard};
 use crate::parts::pool::{self, SHARDS, shard_here};
-use crate::parts::shape::Shape;
+use crate::parts::shape::{SHEAF_HOLDS_BYTES, Shape};
 use crate::space::chunk;
 
 /// After this many exchanges of main sheaves the size of new sheaves is adjusted.
@@ -66,7 +66,8 @@ impl Depot {
 
     /// Doubles the size of new sheaves if the last [`EXCHANGES`] took a short time, halves it if
     /// they took a long time. The size grows only until the two sheaves of all slots hold as many
-    /// objects as are in use.
+    /// objects as are in use, or each sheaf as many, in [`SHEAF_HOLDS_BYTES`] at the most: a batch
+    /// of few large objects fits one sheaf.
     #[cold]
     fn size_sheaves(&self, shape: &Shape, shard: &Shard) {
         let now_ms = clock::coarse_ms();
@@ -76,8 +77,10 @@ impl Depot {
         let objects = self.sheaf_objects.get();
         let wanted = match took_ms {
             0..=EXCHANGES_SHORT_MS => {
-                let share = (self.in_use() / (2 * slot_count())).max(1);
-                objects.max(share.min(objects * 2 + 1))
+                let in_use = self.in_use().max(1);
+                let share = (in_use / (2 * slot_count())).max(1);
+                let least = in_use.min(SHEAF_HOLDS_BYTES / shape.stride);
+                objects.max(share.max(least).min(objects * 2 + 1))
             }
             EXCHANGES_LONG_MS.. => objects / 2,
             _ => return,
