@@ -13,6 +13,14 @@ struct private_base : private rcu_obj_base<private_base> {
     }
 };
 
+// base/7: the base is protected
+struct protected_base : protected rcu_obj_base<protected_base> {
+    void give()
+    {
+        retire(); // error: T is not rcu-protectable
+    }
+};
+
 // base/7: the base is virtual
 struct virtual_base : virtual rcu_obj_base<virtual_base> {};
 void use(virtual_base *is)
@@ -28,6 +36,26 @@ void use(two_bases *is)
     is->rcu_obj_base<two_bases>::retire(); // error: T is not rcu-protectable
 }
 
+// base/7: the same base twice
+struct twice;
+struct left : rcu_obj_base<twice> {};
+struct right : rcu_obj_base<twice> {};
+struct twice : left, right {};
+void use(left *is)
+{
+    is->retire(); // error: T is not rcu-protectable
+}
+
+// base/7: bases for two deleters
+struct no_delete {
+    template <class T> void operator()(T *) const {}
+};
+struct two_deleters : rcu_obj_base<two_deleters>, rcu_obj_base<two_deleters, no_delete> {};
+void use(two_deleters *is)
+{
+    is->rcu_obj_base<two_deleters>::retire(); // error: T is not rcu-protectable
+}
+
 // base/7: the base of another type
 struct other;
 struct base_of_other : rcu_obj_base<other> {};
@@ -35,6 +63,40 @@ struct other {};
 void use(base_of_other *is)
 {
     is->retire(); // error: T is not rcu-protectable
+}
+
+// base/3: the type is incomplete
+struct never;
+void use(rcu_obj_base<never> *is)
+{
+    is->retire(); // error: T is not rcu-protectable
+}
+
+// base/4: the deleter takes no such pointer
+struct of_int {
+    void operator()(int *) const {}
+};
+struct not_int : rcu_obj_base<not_int, of_int> {};
+void use(not_int *is)
+{
+    is->retire(); // error: of_int
+}
+
+// base/5: the deleter cannot be constructed, or assigned
+struct by_number {
+    explicit by_number(int) {}
+    template <class T> void operator()(T *) const {}
+};
+struct numbered : rcu_obj_base<numbered, by_number> {};
+numbered number; // error: deleted
+struct by_constant {
+    const int number = 0;
+    template <class T> void operator()(T *) const {}
+};
+struct constant : rcu_obj_base<constant, by_constant> {};
+void use(constant *is)
+{
+    is->retire(); // error: operator=
 }
 
 // func/6: the deleter cannot be moved

@@ -1,4 +1,11 @@
 // [saferecl.rcu] of C++26: each function is named by the paragraph that it tests. Then the classes.
+// What must not compile is in mistakes.cpp. No test has a sentence that
+// - says what RCU is for, or names something: general/1 and /2
+// - lets the library do something: general/6, base/9, domain.members/6, domain.func/4 and /8
+// - asks something of the program: base/2, base/8, domain.members/5, domain.func/7
+// - says how long a domain lives, which has no members: domain.func/1, the first
+// or is a note. Calls of lock and unlock by several threads (domain.members/2 and /8) are those of
+// general/5, which ThreadSanitizer sees.
 #include <sheaves/rcu>
 #if defined(AS_STANDARD)
 // The names come to std also where a header has included it before.
@@ -96,13 +103,25 @@ template <class F> bool terminates(F f)
 #endif
 }
 
-// Nested locks and unlocks are paired: only the outermost unlock ends the outer region.
-void general_3_and_4_regions_nest()
+// RCU does not provide mutual exclusion.
+void general_1_regions_exclude_no_other()
+{
+    const region r(rcu_default_domain());
+
+    std::thread([] { const region other(rcu_default_domain()); }).join();
+}
+
+// Nested locks and unlocks are paired: only the outermost unlock ends the outer region. A call of
+// try_lock opens a region, too.
+void general_3_and_4_and_domain_members_1_to_6_regions_nest(bool tries)
 {
     std::atomic<int> killed{0};
     node n;
 
-    rcu_default_domain().lock();
+    if (tries)
+        CHECK(rcu_default_domain().try_lock());
+    else
+        rcu_default_domain().lock();
     rcu_default_domain().lock();
     std::thread([&] { n.retire(kill_node{&killed}); }).join();
     rcu_default_domain().unlock();
@@ -189,6 +208,15 @@ void syn_signatures_are_the_standard_ones()
     CHECK(domain && synchronize && barrier && retire && method);
 }
 
+// Members of base/1.
+static_assert(std::is_same_v<rcu_obj_base<plain>, rcu_obj_base<plain, std::default_delete<plain>>>);
+static_assert(!std::is_default_constructible_v<rcu_obj_base<plain>>);
+static_assert(!std::is_destructible_v<rcu_obj_base<plain>>);
+static_assert(!std::is_copy_assignable_v<rcu_obj_base<plain>>);
+static_assert(!std::is_move_assignable_v<rcu_obj_base<plain>>);
+static_assert(std::is_default_constructible_v<plain> && std::is_copy_constructible_v<plain>);
+static_assert(std::is_copy_assignable_v<plain> && std::is_move_assignable_v<plain>);
+
 struct incomplete;
 using base_of_incomplete = rcu_obj_base<incomplete>;
 // T may be incomplete until a member is used.
@@ -214,22 +242,39 @@ struct final_deleter final {
     void operator()(by_final *) const { calls++; }
 };
 struct by_final : rcu_obj_base<by_final, final_deleter> {};
+struct by_assigned;
+// It cannot be copied, nor moved into a new one.
+struct assigned {
+    std::atomic<int> *calls = nullptr;
+
+    assigned() = default;
+    explicit assigned(std::atomic<int> *is) : calls(is) {}
+    assigned &operator=(assigned &&other) noexcept
+    {
+        calls = std::exchange(other.calls, nullptr);
+        return *this;
+    }
+    void operator()(by_assigned *) const { ++*calls; }
+};
+struct by_assigned : rcu_obj_base<by_assigned, assigned> {};
 
 // Any function object is a deleter, also one that ends with the object.
 void base_4_and_5_deleters_are_function_objects()
 {
     static by_pointer with_pointer;
     static by_final with_final;
+    static by_assigned with_assigned;
     std::atomic<int> calls{0};
 
     with_pointer.retire([](by_pointer *is) { is->left = 0; });
     with_final.retire();
+    with_assigned.retire(assigned(&calls));
     (new by_function)->retire([&calls, guard = std::vector<int>(100, 7)](by_function *is) {
         delete is;
         calls += guard[99];
     });
     rcu_barrier();
-    CHECK(with_pointer.left == 0 && final_deleter::calls == 1 && calls == 7);
+    CHECK(with_pointer.left == 0 && final_deleter::calls == 1 && calls == 8);
 }
 
 static_assert(std::is_trivially_copyable_v<rcu_obj_base<plain>>);
@@ -308,7 +353,7 @@ void domain_general_1_is_lockable()
     lock.lock();
 }
 
-void domain_members_1_to_4_lock_never_fails()
+void domain_members_4_try_lock_never_fails()
 {
     for (int i = 0; i < 1000; i++)
         CHECK(rcu_default_domain().try_lock());
@@ -316,8 +361,6 @@ void domain_members_1_to_4_lock_never_fails()
         rcu_default_domain().unlock();
     rcu_synchronize();
 }
-
-// A call of unlock without a region is undefined: here it ends the program, as in C.
 
 void domain_func_1_domain_is_one()
 {
@@ -434,6 +477,27 @@ struct throws_when_moved {
     void operator()(int *is) const { ++*is; }
 };
 
+struct thrown_by;
+struct throws_when_called {
+    template <class T> void operator()(T *) const { throw 7; }
+};
+struct thrown_by : rcu_obj_base<thrown_by, throws_when_called> {};
+
+// Undefined, and the end of the program.
+void base_9_and_domain_func_8_evaluations_that_throw()
+{
+    static thrown_by object;
+
+    CHECK(terminates([] {
+        object.retire();
+        rcu_barrier();
+    }));
+    CHECK(terminates([] {
+        rcu_retire(&object, throws_when_called());
+        rcu_barrier();
+    }));
+}
+
 // On an exception no evaluation is scheduled.
 void domain_func_9_retire_throws()
 {
@@ -493,7 +557,9 @@ void domain_func_9_retire_throws_bad_alloc()
 int main()
 {
     classes();
-    general_3_and_4_regions_nest();
+    general_1_regions_exclude_no_other();
+    general_3_and_4_and_domain_members_1_to_6_regions_nest(false);
+    general_3_and_4_and_domain_members_1_to_6_regions_nest(true);
     general_5_region_ends_before_evaluation();
     general_6_evaluations_happen_once();
     syn_signatures_are_the_standard_ones();
@@ -502,13 +568,14 @@ int main()
     base_6_copies_may_be_retired();
     base_9_deleter_takes_the_address_of_the_object();
     domain_general_1_is_lockable();
-    domain_members_1_to_4_lock_never_fails();
+    domain_members_4_try_lock_never_fails();
     domain_func_1_domain_is_one();
     domain_func_2_and_3_synchronize_waits_for_regions();
     domain_func_4_and_5_barrier_waits_for_evaluations();
     domain_func_6_type_may_be_incomplete();
     domain_func_8_retire_initialises_a_deleter();
 #if defined(__cpp_exceptions)
+    base_9_and_domain_func_8_evaluations_that_throw();
     domain_func_9_retire_throws();
     domain_func_9_retire_throws_bad_alloc();
 #endif
