@@ -106,6 +106,33 @@ const ENGINES: [&[(&str, &str)]; 3] = [
     &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")],
 ];
 
+/// What a compiler compiles.
+fn language_of(compiler: &str) -> &'static str {
+    if compiler.ends_with("++") { "c++" } else { "c" }
+}
+
+/// The standards that a compiler knows, by the names that old and new ones know. None if it is not
+/// installed.
+fn standards_of(compiler: &str) -> Vec<&'static str> {
+    let language = language_of(compiler);
+    let standards = match language {
+        "c" => ["-std=c99", "-std=c11", "-std=c17", "-std=c2x"],
+        _ => ["-std=c++17", "-std=c++20", "-std=c++2b", "-std=c++2c"],
+    };
+    if !has(compiler) {
+        eprintln!("skipped: {compiler} is not installed");
+        return Vec::new();
+    }
+    let is_known = |standard: &&str| {
+        let mut command = Command::new(compiler);
+        command.args(["-fsyntax-only", "-x", language, standard, "/dev/null"]);
+        command.output().unwrap().status.success()
+    };
+    let known = Vec::from_iter(standards.into_iter().filter(is_known));
+    assert!(known.len() >= 3, "{compiler} knows only {known:?}");
+    known
+}
+
 /// True when a program is installed.
 fn has(program: &str) -> bool {
     Command::new(program).arg("--version").stdout(Stdio::null()).status().is_ok()

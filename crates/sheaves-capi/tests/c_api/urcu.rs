@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::{ENGINES, Link, compile, compile_with, has, here, run, run_ok};
+use crate::{language_of, standards_of};
 
 const LIMIT: Duration = Duration::from_secs(180);
 /// Header and program name of each flavour.
@@ -163,26 +164,18 @@ fn headers_alone_compile_in_every_standard() {
         "urcu/urcu-poll.h",
         "urcu/cds.h",
         "urcu/ref.h",
+        "urcu/flavor.h",
+        "urcu/pointer.h",
     ];
-    let standards = [
-        ("gcc", "gnu99"),
-        ("gcc", "c11"),
-        ("clang", "c99"),
-        ("g++", "c++17"),
-        ("clang++", "c++20"),
-    ];
-    for (compiler, standard) in standards {
-        if !has(compiler) {
-            eprintln!("skipped: {compiler} is not installed");
-            continue;
-        }
-        let language = if compiler.ends_with("++") { "c++" } else { "c" };
-        for header in headers.iter().chain(&more).chain(&["urcu/flavor.h", "urcu/pointer.h"]) {
-            let mut command = Command::new(compiler);
-            command.args(["-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-x", language]);
-            command.args([&format!("-std={standard}"), &include(), "-include", header]);
-            command.arg(format!("-I{}", here("include").display()));
-            compile_with(command.arg("/dev/null"));
+    for compiler in ["gcc", "clang", "g++", "clang++"] {
+        for standard in standards_of(compiler) {
+            for header in headers.iter().chain(&more) {
+                let mut command = Command::new(compiler);
+                command.args(["-fsyntax-only", "-Wall", "-Wextra", "-Werror", standard]);
+                command.args(["-x", language_of(compiler), &include(), "-include", header]);
+                command.arg(format!("-I{}", here("include").display()));
+                compile_with(command.arg("/dev/null"));
+            }
         }
     }
 }
