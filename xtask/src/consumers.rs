@@ -1,10 +1,11 @@
 //! `cargo xtask consumers`: projects of users that find the installed library.
 //!
 //! The library is installed to a prefix of its own, as `cargo xtask install` does. A project that
-//! uses pkg-config, one that uses CMake and one that uses Meson are built against it and run. They
-//! are in `crates/sheaves-capi/tests/consumer/`.
+//! uses pkg-config, one that uses CMake and one that uses Meson are built against it and run. That
+//! for CMake is also built on the package of the recipe for Conan. They are in
+//! `crates/sheaves-capi/tests/consumer/`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, ensure};
@@ -21,6 +22,25 @@ const PROGRAMS: usize = 4;
 /// Folder of the builds and of the prefix.
 const TARGET: &str = "target/consumers";
 
+/// Where the projects find what.
+struct Places<'run> {
+    root: &'run Path,
+    project: PathBuf,
+    /// Of builds.
+    target: PathBuf,
+    /// Of the installed library.
+    prefix: PathBuf,
+}
+
+/// Name, tools, and how it is built and run.
+type Project = (&'static str, &'static [&'static str], fn(&Places<'_>) -> anyhow::Result<()>);
+const PROJECTS: [Project; 4] = [
+    ("pkg-config", &["pkg-config", "make"], by_pkg_config),
+    ("CMake", &["cmake"], by_cmake),
+    ("Meson", &["meson", "pkg-config"], by_meson),
+    ("Conan", &["conan", "cmake"], by_conan),
+];
+
 /// Installs the library, then builds and runs the projects. A project whose tools are missing is
 /// skipped with a line.
 pub fn run(root: &Path) -> anyhow::Result<()> {
@@ -32,44 +52,66 @@ pub fn run(root: &Path) -> anyhow::Result<()> {
     let place = Place { prefix: prefix.clone(), libdir: "lib".into(), destdir: None, other: None };
     install::library(root, &place)?;
     check_object(root, &prefix)?;
-    let project = root.join(PROJECT);
-    if has("pkg-config") && has("make") {
-        let build = target.join("pkg-config");
-        std::fs::create_dir_all(&build)?;
-        let mut make = Command::new("make");
-        make.arg("--silent").arg("-C").arg(&project).arg(format!("BUILD={}", build.display()));
-        let printed = repo::output_of(at(&mut make, &prefix))?;
-        ensure!(printed == "ok\n".repeat(PROGRAMS), "pkg-config: {printed}");
-        println!("consumers: {PROGRAMS} programs found the library by pkg-config");
-    } else {
-        println!("consumers: skipped pkg-config: it or make is not installed");
+    let places = Places { root, project: root.join(PROJECT), target, prefix };
+    for (name, tools, run) in PROJECTS {
+        if let Some(missing) = tools.iter().find(|tool| !has(tool)) {
+            println!("consumers: skipped {name}: {missing} is not installed");
+            continue;
+        }
+        run(&places).context(name)?;
+        println!("consumers: {PROGRAMS} programs found the library by {name}");
     }
-    if has("cmake") {
-        let build = target.join("cmake");
-        let mut cmake = Command::new("cmake");
-        cmake.arg("-S").arg(&project).arg("-B").arg(&build);
-        repo::output_of(cmake.arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display())))?;
-        repo::output_of(Command::new("cmake").arg("--build").arg(&build))?;
-        let mut ctest = Command::new("ctest");
-        let printed = repo::output_of(at(ctest.arg("--test-dir").arg(&build), &prefix))?;
-        let wanted = format!("100% tests passed, 0 tests failed out of {PROGRAMS}");
-        ensure!(printed.contains(&wanted), "CMake: {printed}");
-        println!("consumers: {PROGRAMS} programs found the library by CMake");
-    } else {
-        println!("consumers: skipped CMake: it is not installed");
-    }
-    if has("meson") && has("pkg-config") {
-        let build = target.join("meson");
-        let mut setup = Command::new("meson");
-        repo::output_of(at(setup.arg("setup").arg(&build).arg(&project), &prefix))?;
-        let mut test = Command::new("meson");
-        let printed = repo::output_of(at(test.arg("test").arg("-C").arg(&build), &prefix))?;
-        let passed = printed.lines().find_map(|line| line.strip_prefix("Ok:"));
-        ensure!(passed.map(str::trim) == Some(&PROGRAMS.to_string()), "Meson: {printed}");
-        println!("consumers: {PROGRAMS} programs found the library by Meson");
-    } else {
-        println!("consumers: skipped Meson: it or pkg-config is not installed");
-    }
+    Ok(())
+}
+
+fn by_pkg_config(places: &Places<'_>) -> anyhow::Result<()> {
+    let build = places.target.join("pkg-config");
+    std::fs::create_dir_all(&build)?;
+    let mut make = Command::new("make");
+    make.arg("--silent").arg("-C").arg(&places.project).arg(format!("BUILD={}", build.display()));
+    let printed = repo::output_of(at(&mut make, &places.prefix))?;
+    ensure!(printed == "ok\n".repeat(PROGRAMS), "{printed}");
+    Ok(())
+}
+
+fn by_cmake(places: &Places<'_>) -> anyhow::Result<()> {
+    let build = places.target.join("cmake");
+    let mut cmake = Command::new("cmake");
+    cmake.arg("-S").arg(&places.project).arg("-B").arg(&build);
+    repo::output_of(cmake.arg(format!("-DCMAKE_PREFIX_PATH={}", places.prefix.display())))?;
+    repo::output_of(Command::new("cmake").arg("--build").arg(&build))?;
+    let mut ctest = Command::new("ctest");
+    let printed = repo::output_of(at(ctest.arg("--test-dir").arg(&build), &places.prefix))?;
+    let wanted = format!("100% tests passed, 0 tests failed out of {PROGRAMS}");
+    ensure!(printed.contains(&wanted), "{printed}");
+    Ok(())
+}
+
+fn by_meson(places: &Places<'_>) -> anyhow::Result<()> {
+    let build = places.target.join("meson");
+    let mut setup = Command::new("meson");
+    setup.arg("setup").arg(&build).arg(&places.project);
+    repo::output_of(at(&mut setup, &places.prefix))?;
+    let mut test = Command::new("meson");
+    let printed = repo::output_of(at(test.arg("test").arg("-C").arg(&build), &places.prefix))?;
+    let passed = printed.lines().find_map(|line| line.strip_prefix("Ok:"));
+    ensure!(passed.map(str::trim) == Some(&PROGRAMS.to_string()), "{printed}");
+    Ok(())
+}
+
+/// The recipe builds the library again, from a copy of the sources, and tests the package by the
+/// project for CMake. Packages of the user are not touched, and nothing is downloaded.
+fn by_conan(places: &Places<'_>) -> anyhow::Result<()> {
+    let conan = |arguments: &[&str]| {
+        let mut conan = Command::new("conan");
+        conan.current_dir(places.root).args(arguments).env("PATH", install::path(places.root));
+        repo::output_of(conan.env("CONAN_HOME", places.target.join("conan")))
+    };
+    let build = places.target.join("conan-test");
+    let build = format!("tools.cmake.cmake_layout:test_folder={}", build.display());
+    let no_presets = "tools.cmake.cmaketoolchain:user_presets=";
+    conan(&["profile", "detect"])?;
+    conan(&["create", ".", "-nr", "-tf", PROJECT, "-c", &build, "-c", no_presets])?;
     Ok(())
 }
 

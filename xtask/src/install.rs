@@ -190,12 +190,17 @@ pub fn has_cargo_c(root: &Path) -> bool {
 
 /// `cargo` with the tools of this repository in its path.
 fn cargo_c(root: &Path) -> Command {
+    let mut cargo = repo::cargo(root);
+    cargo.env("PATH", path(root));
+    cargo
+}
+
+/// The path of programs, with the tools of this repository.
+pub(crate) fn path(root: &Path) -> OsString {
     let mut path = std::env::var_os("PATH").unwrap_or_default();
     path.push(":");
-    path.push(OsString::from(root.join(TOOLS).join("bin")));
-    let mut cargo = repo::cargo(root);
-    cargo.env("PATH", path);
-    cargo
+    path.push(root.join(TOOLS).join("bin"));
+    path
 }
 
 /// Copies a file, and makes its folder. A file that was there is replaced by the new one at once:
