@@ -5,17 +5,18 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::lines::report_in;
 use super::number::{number, range};
 use crate::median::geometric_mean;
-use crate::programs::{OURS, is_peer};
+use crate::programs::{AGAIN, OURS, is_peer};
 
 /// The name of the report of a machine.
 const TABLE: &str = "programs";
 
-const HEAD: &str = "Throughput of programs to that on glibc's malloc, higher is better; in \
-                    brackets peak memory to glibc's, lower is better.";
+const HEAD: &str = "Programs to the same on glibc's malloc: throughput, more is better; processor \
+                    time for the same work and, in brackets, peak memory, less is better.";
 
 /// A report: the fields that are used here.
 #[derive(Deserialize)]
@@ -34,30 +35,67 @@ struct Program {
 #[derive(Deserialize)]
 struct Row {
     ratio: f64,
+    processor_ratio: f64,
     peak_kib: f64,
+    /// One for each round.
+    samples: Vec<IgnoredAny>,
 }
+
+/// A program under an allocator, to the same under glibc's.
+struct Figures {
+    throughput: f64,
+    processor_time: f64,
+    peak: f64,
+}
+
+impl Figures {
+    /// Geometric means.
+    fn mean(of: &[Figures]) -> Figures {
+        let mean = |figure: Figure| geometric_mean(of.iter().map(figure));
+        Figures {
+            throughput: mean(|it| it.throughput),
+            processor_time: mean(|it| it.processor_time),
+            peak: mean(|it| it.peak),
+        }
+    }
+
+    fn cell(&self) -> String {
+        let [throughput, time, peak] =
+            [self.throughput, self.processor_time, self.peak].map(number);
+        format!("{throughput}, {time} ({peak})")
+    }
+}
+
+type Figure = fn(&Figures) -> f64;
+
+/// What the README's rows say of each figure.
+const ROWS: [(&str, Figure); 3] = [
+    ("throughput to glibc, more is better", |it| it.throughput),
+    ("processor time to glibc, less is better", |it| it.processor_time),
+    ("peak memory to glibc, less is better", |it| it.peak),
+];
 
 /// All programs under all allocators; empty where the machine has no report.
 pub(super) fn all(folder: &Path) -> anyhow::Result<String> {
     let Some(report) = report_in::<Report>(folder, TABLE)? else { return Ok(String::new()) };
     let shown: Vec<usize> = (1..report.allocators.len()).collect();
-    let mut text = format!("{HEAD}\n\n| program |");
+    let rows = report.programs.iter().flat_map(|program| program.rows.iter().flatten());
+    let rounds = rows.map(|row| row.samples.len()).min().unwrap_or(0);
+    let mut text = format!("{HEAD} Medians of {rounds} rounds.\n\n| program |");
     // Writing to a string cannot fail, here and below.
     for index in &shown {
         let _ = write!(text, " {} |", report.allocators[*index]);
     }
     let _ = writeln!(text, "\n|---|{}", "--:|".repeat(shown.len()));
     for program in &report.programs {
-        let cells = shown.iter().map(|index| program.cell(*index));
-        let _ = writeln!(text, "| {} | {} |", program.name, cells.collect::<Vec<_>>().join(" | "));
+        let cell = |index: &usize| {
+            program.figures(*index).map_or("does not run".into(), |figures| figures.cell())
+        };
+        let cells: Vec<String> = shown.iter().map(cell).collect();
+        let _ = writeln!(text, "| {} | {} |", program.name, cells.join(" | "));
     }
-    let cells = shown.iter().map(|index| {
-        let run = || report.programs.iter().filter_map(|program| program.figures(*index));
-        let ratio = geometric_mean(run().map(|(ratio, _)| ratio));
-        let peak = geometric_mean(run().map(|(_, peak)| peak));
-        format!("{} ({})", number(ratio), number(peak))
-    });
-    let _ = writeln!(text, "| geometric mean | {} |\n", cells.collect::<Vec<_>>().join(" | "));
+    let cells: Vec<String> = shown.iter().map(|index| report.mean(*index).cell()).collect();
+    let _ = writeln!(text, "| geometric mean | {} |\n", cells.join(" | "));
     Ok(text)
 }
 
@@ -65,32 +103,41 @@ pub(super) fn all(folder: &Path) -> anyhow::Result<String> {
 pub(super) fn in_readme(folder: &Path) -> anyhow::Result<String> {
     let Some(report) = report_in::<Report>(folder, TABLE)? else { return Ok(String::new()) };
     let mut text = String::new();
-    for words in ["throughput to glibc, more is better", "peak memory to glibc"] {
-        let is_memory = words.starts_with("peak");
-        let mean = |index: usize| {
-            let run = report.programs.iter().filter_map(|program| program.figures(index));
-            geometric_mean(run.map(|(ratio, peak)| if is_memory { peak } else { ratio }))
-        };
-        let named = || report.allocators.iter().enumerate();
-        let ours = named().find(|(_, name)| *name == OURS);
-        let (ours, _) = ours.with_context(|| format!("{TABLE} has no {OURS}"))?;
-        let peers = range(named().filter(|(_, name)| is_peer(name)).map(|(index, _)| mean(index)));
-        let count = report.programs.len();
-        let own = number(mean(ours));
-        let _ = writeln!(text, "| {count} programs, {words} | {own} | {peers} | | `programs` |");
+    let ours = report.named(OURS)?;
+    let again = report.named(AGAIN)?;
+    let peers = report.allocators.iter().enumerate().filter(|(_, name)| is_peer(name));
+    let peers: Vec<Figures> = peers.map(|(index, _)| report.mean(index)).collect();
+    let count = report.programs.len();
+    for (words, figure) in ROWS {
+        let (own, peers) = (number(figure(&ours)), range(peers.iter().map(figure)));
+        let noise = number(figure(&again));
+        let _ = writeln!(
+            text,
+            "| {count} programs, {words} | {own} | {peers} | {AGAIN} {noise} | `programs` |"
+        );
     }
     Ok(text)
 }
 
-impl Program {
-    fn cell(&self, allocator: usize) -> String {
-        let Some((ratio, peak)) = self.figures(allocator) else { return "does not run".into() };
-        format!("{} ({})", number(ratio), number(peak))
+impl Report {
+    fn named(&self, name: &str) -> anyhow::Result<Figures> {
+        let index = self.allocators.iter().position(|it| it == name);
+        Ok(self.mean(index.with_context(|| format!("{TABLE} has no {name}"))?))
     }
 
-    /// Throughput and peak memory, both to glibc's.
-    fn figures(&self, allocator: usize) -> Option<(f64, f64)> {
+    fn mean(&self, allocator: usize) -> Figures {
+        let run = self.programs.iter().filter_map(|program| program.figures(allocator));
+        Figures::mean(&run.collect::<Vec<_>>())
+    }
+}
+
+impl Program {
+    fn figures(&self, allocator: usize) -> Option<Figures> {
         let (row, glibc) = (self.rows[allocator].as_ref()?, self.rows[0].as_ref()?);
-        Some((row.ratio, row.peak_kib / glibc.peak_kib))
+        Some(Figures {
+            throughput: row.ratio,
+            processor_time: row.processor_ratio,
+            peak: row.peak_kib / glibc.peak_kib,
+        })
     }
 }

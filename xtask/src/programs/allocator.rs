@@ -16,7 +16,7 @@ pub(super) const NAMES: [&str; 7] =
 /// The one that the others are compared with.
 pub(super) const BASE: &str = "glibc";
 /// The run of [`BASE`] a second time in each round, which shows the noise.
-pub(super) const AGAIN: &str = "glibc again";
+pub(crate) const AGAIN: &str = "glibc again";
 
 /// The one that is compared with all others.
 pub(crate) const OURS: &str = "sheaves";

@@ -21,11 +21,11 @@ use anyhow::{Context as _, bail, ensure};
 
 use crate::consumers::has;
 use crate::repo;
-use allocator::{AGAIN, Allocator};
+use allocator::Allocator;
 use program::{Program, Round, Work};
 use report::{Outcome, Report};
 
-pub(crate) use allocator::{OURS, hardened, is_peer};
+pub(crate) use allocator::{AGAIN, OURS, hardened, is_peer};
 pub use usage::measured;
 
 /// Options of the command line.
