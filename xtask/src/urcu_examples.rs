@@ -6,6 +6,7 @@
 //! that print a hash table do so in a random order.
 
 use core::time::Duration;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -33,6 +34,7 @@ pub fn are_there() -> bool {
 pub fn run(root: &Path, table_ms: u32) -> anyhow::Result<()> {
     ensure!(are_there(), "{EXAMPLES} does not exist: install liburcu-dev");
     let bench = Bench::new(root)?;
+    bench.compare_headers()?;
     let mut sources = Vec::new();
     for folder in std::fs::read_dir(EXAMPLES)?.filter_map(Result::ok) {
         let Ok(files) = std::fs::read_dir(folder.path()) else { continue };
@@ -64,7 +66,8 @@ impl Bench {
         let mut cargo = repo::cargo(root);
         cargo.args(["build", "--quiet", "--release", "-p", "sheaves-capi"]);
         repo::output_of(&mut cargo)?;
-        let target = root.join("target/release");
+        let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+        let target = root.join(target).join("release");
         // The loader searches for this name.
         let _ = std::os::unix::fs::symlink("libsheaves.so", target.join("libsheaves.so.0"));
         let folder = target.join("urcu-examples");
@@ -89,6 +92,54 @@ impl Bench {
         Ok(())
     }
 
+    /// Each header brings the standard headers that liburcu's brings: programs rely on that.
+    fn compare_headers(&self) -> anyhow::Result<()> {
+        let folder = self.root.join(CRATE).join(INCLUDES[0]);
+        let mut count = 0;
+        for place in ["", "urcu/"] {
+            for entry in std::fs::read_dir(folder.join(place))?.filter_map(Result::ok) {
+                let header = format!("{place}{}", entry.file_name().display());
+                for flag in ["-U_LGPL_SOURCE", "-D_LGPL_SOURCE"] {
+                    // Not those that liburcu has not.
+                    let Ok(theirs) = self.standard_headers(&header, flag, false) else { continue };
+                    let ours = self.standard_headers(&header, flag, true)?;
+                    let missing: Vec<_> = theirs.difference(&ours).collect();
+                    ensure!(missing.is_empty(), "<{header}> with {flag} lacks {missing:?}");
+                    count += 1;
+                }
+            }
+        }
+        println!("urcu-examples: {} headers bring the standard ones of liburcu's", count / 2);
+        Ok(())
+    }
+
+    /// The standard headers that come with a header: those of programs, not of other headers.
+    fn standard_headers(
+        &self,
+        header: &str,
+        flag: &str,
+        ours: bool,
+    ) -> anyhow::Result<BTreeSet<PathBuf>> {
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-M", flag, "-include", header, "-xc", "/dev/null"]);
+        if ours {
+            self.add_includes(&mut gcc);
+        }
+        let rule = repo::output_of(&mut gcc)?;
+        let is_standard = |path: &PathBuf| {
+            let folder = path.parent().and_then(Path::file_name);
+            folder.is_some_and(|name| name == "include" || name == "sys")
+        };
+        let paths = rule.split_whitespace().map(PathBuf::from).filter(is_standard);
+        Ok(paths.filter(|path| path.starts_with("/usr")).collect())
+    }
+
+    fn add_includes(&self, gcc: &mut Command) {
+        for include in INCLUDES {
+            gcc.arg("-I").arg(self.root.join(CRATE).join(include));
+        }
+    }
+
     /// Compiles a program on this library, or on liburcu.
     fn compile(&self, source: &Path, libraries: &[String], ours: bool) -> anyhow::Result<PathBuf> {
         self.compile_with(source, &[], libraries, ours)
@@ -108,9 +159,7 @@ impl Bench {
         let mut gcc = Command::new("gcc");
         gcc.args(["-g", "-O2", "-Wall", "-Werror"]).args(flags);
         if ours {
-            for include in INCLUDES {
-                gcc.arg("-I").arg(self.root.join(CRATE).join(include));
-            }
+            self.add_includes(&mut gcc);
         }
         gcc.arg("-o").arg(&program).arg(source);
         if ours {

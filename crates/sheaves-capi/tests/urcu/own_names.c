@@ -1,6 +1,6 @@
 /* A program that defines functions of liburcu itself, as one may that links a library which uses
  * RCU but needs no RCU of its own. And the old names of the flavour with signals. */
-#include <assert.h>
+/* assert comes with <urcu.h>. */
 #include <stdio.h>
 
 #include <urcu.h>

@@ -4,6 +4,7 @@
 #define SHEAVES_URCU_ARCH_H
 
 #include <stdint.h>
+#include <syscall.h>
 
 #include <urcu/compiler.h>
 

@@ -3,6 +3,7 @@
 #ifndef SHEAVES_URCU_REF_H
 #define SHEAVES_URCU_REF_H
 
+#include <assert.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>

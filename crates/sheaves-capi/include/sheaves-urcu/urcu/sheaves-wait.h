@@ -4,6 +4,8 @@
 #ifndef SHEAVES_URCU_WAIT_H
 #define SHEAVES_URCU_WAIT_H
 
+/* Programs find assert here, as in liburcu. */
+#include <assert.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>

@@ -16,6 +16,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
+#ifdef _LGPL_SOURCE
+/* Programs find these here, as in liburcu. */
+#include <errno.h>
+#include <limits.h>
+#include <unistd.h>
+#endif
 
 #include <sheaves.h>
 
