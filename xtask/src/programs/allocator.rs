@@ -1,12 +1,12 @@
 //! The allocators under which programs run: each is an object for `LD_PRELOAD`.
 //!
 //! jemalloc and tcmalloc are Debian's. mimalloc 3, snmalloc and rpmalloc are compiled from the
-//! sources in the crates that the benchmarks use, each from its own single file for preloading.
+//! sources in the crates that the benchmarks use, as their own build scripts do.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 
 use crate::repo::{self, Metadata};
 
@@ -111,8 +111,8 @@ struct Source {
     compiler: &'static str,
     /// Folder of headers, in the crate.
     include: &'static str,
-    /// The one file that includes the others.
-    file: &'static str,
+    /// What is compiled; it includes the rest.
+    files: &'static [&'static str],
     flags: &'static [&'static str],
 }
 
@@ -120,7 +120,7 @@ const MIMALLOC: Source = Source {
     package: "libmimalloc-sys",
     compiler: "cc",
     include: "c_src/mimalloc/v3/include",
-    file: "c_src/mimalloc/v3/src/static.c",
+    files: &["c_src/mimalloc/v3/src/static.c"],
     flags: &["-DMI_MALLOC_OVERRIDE", "-DMI_SHARED_LIB", "-DMI_SHARED_LIB_EXPORT"],
 };
 
@@ -128,7 +128,7 @@ const SNMALLOC: Source = Source {
     package: "snmalloc-sys",
     compiler: "c++",
     include: "upstream/src",
-    file: "upstream/src/snmalloc/override/new.cc",
+    files: &["upstream/src/snmalloc/override/malloc.cc", "upstream/src/snmalloc/override/new.cc"],
     // What its build script defines for Linux.
     flags: &[
         "-std=c++20",
@@ -146,7 +146,7 @@ const RPMALLOC: Source = Source {
     package: "rpmalloc-sys",
     compiler: "cc",
     include: "rpmalloc/rpmalloc",
-    file: "rpmalloc/rpmalloc/rpmalloc.c",
+    files: &["rpmalloc/rpmalloc/rpmalloc.c"],
     flags: &["-std=c11", "-D_GNU_SOURCE", "-DENABLE_PRELOAD=1", "-DENABLE_OVERRIDE=1"],
 };
 
@@ -163,7 +163,19 @@ fn compile(
     let mut compiler = Command::new(source.compiler);
     compiler.args(["-shared", "-fPIC", "-O3", "-DNDEBUG", "-w", "-ftls-model=initial-exec"]);
     compiler.args(source.flags).args(more).arg("-I").arg(home.join(source.include));
-    compiler.arg(home.join(source.file)).arg("-o").arg(&object).args(["-lpthread", "-ldl"]);
+    compiler.args(source.files.iter().map(|file| home.join(file)));
+    compiler.arg("-o").arg(&object).args(["-lpthread", "-ldl"]);
     repo::output_of(&mut compiler)?;
+    check_is_allocator(&object)?;
     Ok(object)
+}
+
+/// An object without `malloc` would measure glibc.
+fn check_is_allocator(object: &Path) -> anyhow::Result<()> {
+    let symbols = repo::output_of(Command::new("nm").args(["-D", "--defined-only"]).arg(object))?;
+    let has = |name: &str| symbols.lines().any(|line| line.ends_with(&format!(" {name}")));
+    for name in ["malloc", "free", "calloc", "realloc", "_Znwm"] {
+        ensure!(has(name), "{} has no `{name}`", object.display());
+    }
+    Ok(())
 }
