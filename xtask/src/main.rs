@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 use xtask::arch::Arch;
 use xtask::{
     benchmarks, ci, consumers, disasm, dist, header, install, miri, musl, planted, programs,
-    publish, read_cost, repo, tidy, urcu_examples, vm,
+    publish, repo, tidy, urcu_cost, urcu_examples, vm,
 };
 
 /// Checks and commands of the Sheaves repository.
@@ -48,8 +48,8 @@ enum Chore {
         #[arg(long, default_value_t = 10_000)]
         table_ms: u32,
     },
-    /// Measure the cost of a read section in C, inlined and called, with Sheaves and with liburcu.
-    ReadCost,
+    /// Measure a read section and `call_rcu` in C, with Sheaves and with liburcu.
+    UrcuCost,
     /// Run tests of maps, guards, cells, futures and boxes in Miri.
     Miri {
         /// Without Miri, the code that it would run: finds no undefined behaviour.
@@ -144,7 +144,7 @@ fn main() -> ExitCode {
         Chore::Disasm { check, executable } => disasm::run(repo::root(), check, executable),
         Chore::Header { check } => header::run(repo::root(), check),
         Chore::UrcuExamples { table_ms } => urcu_examples::run(repo::root(), table_ms),
-        Chore::ReadCost => read_cost::run(repo::root()),
+        Chore::UrcuCost => urcu_cost::run(repo::root()),
         Chore::Miri { native } => miri::run(repo::root(), native),
         Chore::Musl => musl::run(repo::root()),
         Chore::Tools => install::tools(repo::root()),
