@@ -103,3 +103,33 @@ fn cxx_headers_alone_compile_without_a_warning() {
         }
     }
 }
+
+/// A section costs what it does in C. Behind that, clang ends the program where a slow path throws.
+#[test]
+fn cxx_readers_have_the_instructions_of_c() {
+    for (compiler, cxx) in [("gcc", "g++"), ("clang", "clang++")] {
+        if !has(cxx) || !has("objdump") {
+            eprintln!("skipped: {cxx} or objdump is not installed");
+            continue;
+        }
+        let in_c = instructions_of_a_section(compiler, &["-std=gnu99"]);
+        let in_cxx = instructions_of_a_section(cxx, &["-std=c++17", "-xc++"]);
+        assert!(in_c.len() > 10, "{compiler}: {in_c:?}");
+        assert!(in_cxx.starts_with(&in_c), "{cxx}: {in_cxx:?}, and in C {in_c:?}");
+        assert!(cxx != "g++" || in_cxx.len() == in_c.len(), "{in_cxx:?}");
+    }
+}
+
+/// The names of the instructions of `read_section`.
+fn instructions_of_a_section(compiler: &str, flags: &[&str]) -> Vec<String> {
+    let object = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("section-{compiler}.o"));
+    let mut command = Command::new(compiler);
+    command.args(["-O2", "-c"]).args(flags).arg("-I").arg(here("include"));
+    compile_with(command.arg(here("tests/cxx/section.c")).arg("-o").arg(&object));
+    let mut command = Command::new("objdump");
+    command.args(["-d", "--no-show-raw-insn", "--disassemble=read_section"]).arg(object);
+    let listing = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    // ADDRESS:\tNAME OPERANDS
+    let lines = listing.lines().filter_map(|line| line.split_once(":\t"));
+    lines.filter_map(|(_, text)| text.split_whitespace().next().map(str::to_owned)).collect()
+}
