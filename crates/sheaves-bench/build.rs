@@ -1,6 +1,6 @@
 //! Tells the program which commit it was built from, so that every figure it prints can be traced,
 //! and with the feature `peers` compiles the reader loops of liburcu, each flavour in a unit of its
-//! own.
+//! own, and tells where the headers of mimalloc are.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,6 +18,10 @@ fn main() {
     }
     #[cfg(feature = "peers")]
     compile_liburcu();
+    // By `libmimalloc-sys`, in the features of peers.
+    if let Ok(include) = std::env::var("DEP_MIMALLOC_INCLUDE_DIR") {
+        println!("cargo:rustc-env=SHEAVES_MIMALLOC={include}");
+    }
 }
 
 /// What `git rev-parse` prints, where there is a repository.

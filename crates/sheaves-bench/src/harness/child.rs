@@ -87,6 +87,16 @@ impl Sample for Remote {
     }
 }
 
+/// Takes samples in a program that is no bench: it has one contender, and answers each line.
+pub(crate) fn answering(command: &mut Command) -> Result<Sampler, Failure> {
+    let mut line = Line::to(command)?;
+    Ok(Box::new(move || line.ask(&Request::Sample { contender: String::new() })))
+}
+
+fn failed(error: std::io::Error) -> Failure {
+    Failure::run(format!("cannot start a child process: {error}"))
+}
+
 struct Line {
     process: Child,
     requests: ChildStdin,
@@ -95,12 +105,13 @@ struct Line {
 
 impl Line {
     fn start(mode: Mode) -> Result<Line, Failure> {
-        let failed =
-            |error: std::io::Error| Failure::run(format!("cannot start a child process: {error}"));
         let program = std::env::current_exe().map_err(failed)?;
         let mut command = Command::new(program);
         command.args(std::env::args_os().skip(1)).args(["--serve", mode.name]);
-        command.envs((mode.environment)());
+        Line::to(command.envs((mode.environment)()))
+    }
+
+    fn to(command: &mut Command) -> Result<Line, Failure> {
         let mut process =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
         match (process.stdin.take(), process.stdout.take()) {

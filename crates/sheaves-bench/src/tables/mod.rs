@@ -6,6 +6,7 @@
 mod batch;
 mod bulk;
 mod counter;
+mod cxx;
 mod dispose;
 mod footprint;
 mod hardened;
@@ -42,6 +43,7 @@ pub(crate) static ALL: &[&Table] = &[
     &dispose::TABLE,
     &bulk::TABLE,
     &hardened::TABLE,
+    &cxx::TABLE,
 ];
 
 pub(crate) fn names() -> String {
