@@ -13,7 +13,7 @@ use crate::space::window::GRANULE_BYTES;
 /// The largest object of a cache, in bytes.
 pub const OBJECT_BYTES_MAX: usize = 64 << 10;
 /// A sheaf holds at most this many bytes of objects, and at least one object.
-pub(super) const SHEAF_HOLDS_BYTES: usize = 512 << 10;
+const SHEAF_HOLDS_BYTES: usize = 512 << 10;
 /// The same for objects that are alone in their slabs. It can grow to a quarter of what is in use.
 const SHEAF_HOLDS_BYTES_ALONE: usize = 8 << 20;
 /// The same in a hardened process, which checks all objects of a sheaf at once: so they are in the

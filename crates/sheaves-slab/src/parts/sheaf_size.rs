@@ -10,7 +10,7 @@ use sheaves_sys::clock;
 
 use crate::parts::depot::{Depot, Shard};
 use crate::parts::pool::{self, SHARDS, shard_here};
-use crate::parts::shape::{SHEAF_HOLDS_BYTES, Shape};
+use crate::parts::shape::Shape;
 use crate::space::chunk;
 
 /// After this many exchanges of main sheaves the size of new sheaves is adjusted.
@@ -20,6 +20,9 @@ pub(super) const EXCHANGES: usize = 32;
 const EXCHANGES_SHORT_MS: usize = 8;
 /// A longer time for [`EXCHANGES`] halves the size.
 pub(super) const EXCHANGES_LONG_MS: usize = 512;
+
+/// What the sheaves of all slots may hold of a cache that begins without, even if less is in use.
+pub(super) const LARGE_BYTES: usize = 2 << 20;
 
 impl Depot {
     /// For the keeper: true if sheaves were exchanged or refilled since the last tick.
@@ -66,8 +69,8 @@ impl Depot {
 
     /// Doubles the size of new sheaves if the last [`EXCHANGES`] took a short time, halves it if
     /// they took a long time. The size grows only until the two sheaves of all slots hold as many
-    /// objects as are in use, or each sheaf as many, in [`SHEAF_HOLDS_BYTES`] at the most: a batch
-    /// of few large objects fits one sheaf.
+    /// objects as are in use. Where a cache begins without sheaves, each may hold as many, so that
+    /// a batch of few large objects fits one; those of all slots [`LARGE_BYTES`] at the most.
     #[cold]
     fn size_sheaves(&self, shape: &Shape, shard: &Shard) {
         let now_ms = clock::coarse_ms();
@@ -77,10 +80,11 @@ impl Depot {
         let objects = self.sheaf_objects.get();
         let wanted = match took_ms {
             0..=EXCHANGES_SHORT_MS => {
-                let in_use = self.in_use().max(1);
-                let share = (in_use / (2 * slot_count())).max(1);
-                let least = in_use.min(SHEAF_HOLDS_BYTES / shape.stride);
-                objects.max(share.max(least).min(objects * 2 + 1))
+                let (in_use, sheaves) = (self.in_use(), 2 * slot_count());
+                let begins_without = shape.sheaf_objects_min() == 0;
+                let large_bytes = if begins_without { LARGE_BYTES } else { 0 };
+                let batch = in_use.min(large_bytes / sheaves / shape.stride);
+                objects.max((in_use / sheaves).max(batch).max(1).min(objects * 2 + 1))
             }
             EXCHANGES_LONG_MS.. => objects / 2,
             _ => return,
