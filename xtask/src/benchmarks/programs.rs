@@ -21,6 +21,9 @@ const HEAD: &str = "Programs to the same on glibc's malloc: throughput, more is 
 /// A report: the fields that are used here.
 #[derive(Deserialize)]
 struct Report {
+    /// What is to be known of the run, if anything.
+    #[serde(default)]
+    note: String,
     allocators: Vec<String>,
     programs: Vec<Program>,
 }
@@ -81,7 +84,8 @@ pub(super) fn all(folder: &Path) -> anyhow::Result<String> {
     let shown: Vec<usize> = (1..report.allocators.len()).collect();
     let rows = report.programs.iter().flat_map(|program| program.rows.iter().flatten());
     let rounds = rows.map(|row| row.samples.len()).min().unwrap_or(0);
-    let mut text = format!("{HEAD} Medians of {rounds} rounds.\n\n| program |");
+    let note = &report.note;
+    let mut text = format!("{HEAD} Medians of {rounds} rounds.{note}\n\n| program |");
     // Writing to a string cannot fail, here and below.
     for index in &shown {
         let _ = write!(text, " {} |", report.allocators[*index]);
