@@ -132,7 +132,7 @@ fn build(root: &Path, other: Option<Arch>) -> anyhow::Result<PathBuf> {
     cargo.args(["build", "--quiet", "--release", "-p", "sheaves-cli", "-p", "sheaves-preload"]);
     let Some(arch) = other else {
         repo::output_of(&mut cargo)?;
-        return Ok(root.join("target/release"));
+        return repo::release_folder(root, "");
     };
     arch.build_for(&mut cargo, Libc::Gnu);
     repo::output_of(&mut cargo)?;

@@ -115,7 +115,7 @@ pub fn packages(root: &Path) -> anyhow::Result<Vec<Package>> {
     Ok(metadata(root, &["--no-deps", "--offline"])?.packages)
 }
 
-/// Where cargo puts what it builds in release mode for a target.
+/// Where cargo puts what it builds in release mode for a target; for this machine without a name.
 pub fn release_folder(root: &Path, target: &str) -> anyhow::Result<PathBuf> {
     let folder = metadata(root, &["--no-deps", "--offline"])?.target_directory;
     Ok(folder.join(target).join("release"))

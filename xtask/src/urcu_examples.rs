@@ -66,8 +66,7 @@ impl Bench {
         let mut cargo = repo::cargo(root);
         cargo.args(["build", "--quiet", "--release", "-p", "sheaves-capi"]);
         repo::output_of(&mut cargo)?;
-        let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-        let target = root.join(target).join("release");
+        let target = repo::release_folder(root, "")?;
         // The loader searches for this name.
         let _ = std::os::unix::fs::symlink("libsheaves.so", target.join("libsheaves.so.0"));
         let folder = target.join("urcu-examples");

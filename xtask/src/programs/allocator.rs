@@ -1,7 +1,7 @@
 //! The allocators under which programs run: each is an object for `LD_PRELOAD`.
 //!
 //! jemalloc and tcmalloc are Debian's. mimalloc 3, snmalloc and rpmalloc are compiled from the
-//! sources in the crates that the benchmarks use, as their own build scripts do.
+//! sources in the crates that the benchmarks use, from the files that replace malloc and new.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
