@@ -6,8 +6,9 @@ use core::time::Duration;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{ENGINES, Link, compile, compile_with, has, here, run, run_ok};
-use crate::{language_of, standards_of};
+use crate::{
+    ENGINES, Link, compile, compile_with, has, here, language_of, run, run_ok, standards_of,
+};
 
 const LIMIT: Duration = Duration::from_secs(180);
 /// Header and program name of each flavour.
