@@ -93,10 +93,11 @@ fn contenders_keep_the_printed_order() {
     assert_eq!(names, ["cache", "locked"]);
 }
 
-/// Each contender, in the first case that it takes part in.
+/// Each contender, in the first case that it takes part in. `tests/cxx.rs` builds the library that
+/// `cxx` needs, and takes samples of all its contenders.
 #[test]
 fn a_sample_has_as_many_numbers_as_there_are_rows() {
-    for table in tables::ALL {
+    for table in tables::ALL.iter().filter(|table| table.name != "cxx") {
         let sizes =
             table.sizes.as_ref().map_or(Vec::new(), |sizes| vec![64.max(*sizes.range.start())]);
         let threads = *table.threads.range.start();
