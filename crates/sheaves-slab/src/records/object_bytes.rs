@@ -27,8 +27,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use sheaves_sys::{map, report, tls};
 
 use crate::parts::shape::{CANARY_BYTES, Shape};
-use crate::records::secret::canary;
-use crate::records::{last_frees, secret};
+use crate::records::last_frees;
+use crate::records::secret::{Order, canary};
 use crate::space::checking::Checking;
 
 /// Contents of freed objects of debug caches (the byte of the kernel's `POISON_FREE`).
@@ -65,22 +65,23 @@ const AHEAD: usize = 4;
 /// in random order: checks that nothing was written to them since they were freed, and writes their
 /// canaries. A new object, which was never freed, is not read: that would be a page fault.
 pub(crate) fn prepare(shape: &Shape, objects: &mut [usize]) {
-    secret::shuffle(objects);
+    let mut order = Order::new(objects.len());
     let has_canary = shape.has_canary();
     for index in 0..objects.len() {
         if let Some(ahead) = objects.get(index + AHEAD) {
             fetch(ahead & !NEW, shape.stride);
         }
         let (is_new, object) = (objects[index] & NEW != 0, objects[index] & !NEW);
-        objects[index] = object;
         let in_use = canary(object);
-        if !is_new && !shape.unreadable {
+        if !is_new {
             check_bytes(shape, object, in_use);
         }
         if has_canary {
             // Relaxed: the object behind it may be freed at the same time, see `check_neighbour`.
             canary_of(shape, object).store(in_use, Ordering::Relaxed);
         }
+        objects[index] = object;
+        objects.swap(index, order.below(index + 1));
     }
 }
 
@@ -94,7 +95,9 @@ fn fetch(object: usize, bytes: usize) {
         let fetch =
             |place| unsafe { _mm_prefetch::<_MM_HINT_T0>(with_exposed_provenance_mut(place)) };
         fetch(object + bytes - 1);
-        (0..bytes.min(FETCHED_BYTES)).step_by(64).for_each(|place| fetch(object + place));
+        fetch(object);
+        let end = bytes.saturating_sub(64).min(FETCHED_BYTES);
+        (64..end).step_by(64).for_each(|place| fetch(object + place));
     }
     let _unused_elsewhere = (object, bytes);
 }
@@ -104,18 +107,28 @@ pub(crate) fn check_free(shape: &Shape, object: usize) {
     check_bytes(shape, object, canary(object));
 }
 
-#[inline]
+#[inline(always)]
 fn check_bytes(shape: &Shape, object: usize, in_use: usize) {
-    if shape.may_clear() {
-        // SAFETY: the object is of this shape and the caller's.
-        let bytes = unsafe { bytes_of(object, cleared_bytes(shape)) };
-        let expected =
-            if shape.checking == Checking::Debug && bytes[0] == POISON { POISON } else { 0 };
-        if !are_all(bytes, expected)
-            && let Some(place) = bytes.iter().position(|byte| *byte != expected)
-        {
-            report_write(shape, object, place);
-        }
+    // SAFETY: the object is of this shape and the caller's.
+    let bytes = unsafe { bytes_of(object, cleared_bytes(shape)) };
+    let mut others = bits_of(bytes);
+    if shape.has_canary() {
+        // Relaxed: the caller owns the object.
+        others |= canary_of(shape, object).load(Ordering::Relaxed) as u64 ^ !in_use as u64;
+    }
+    if others != 0 {
+        examine(shape, object, bytes, in_use);
+    }
+}
+
+/// Reports what [`check_bytes`] has found, unless it is poison, or no canary: that of an object
+/// that was never allocated, or whose page was discarded.
+#[cold]
+fn examine(shape: &Shape, object: usize, bytes: &[u8], in_use: usize) {
+    let is_poison = shape.checking == Checking::Debug && bytes.first() == Some(&POISON);
+    let expected = if is_poison { POISON } else { 0 };
+    if let Some(place) = bytes.iter().position(|byte| *byte != expected) {
+        report_write(shape, object, place);
     }
     if shape.has_canary() {
         // Relaxed: the caller owns the object.
@@ -213,31 +226,37 @@ fn report_underflow(shape: &Shape, object: usize, neighbour: usize) {
 /// Clears an object that is freed.
 #[inline]
 pub(crate) fn clear(shape: &Shape, object: usize) {
-    if shape.may_clear() {
-        // SAFETY: the object is of this shape and was freed.
-        let bytes = unsafe { bytes_of(object, cleared_bytes(shape)) };
-        let value = if shape.checking == Checking::Debug { POISON } else { 0 };
-        if value != 0 || bytes.len() < PIECE_BYTES {
-            bytes.fill(value);
-        } else {
-            fill_with_zeros(bytes);
-        }
+    // SAFETY: the object is of this shape and was freed.
+    let bytes = unsafe { bytes_of(object, cleared_bytes(shape)) };
+    let value = if shape.checking == Checking::Debug { POISON } else { 0 };
+    if value != 0 || bytes.len() < PIECE_BYTES {
+        bytes.fill(value);
+    } else {
+        fill_with_zeros(bytes);
     }
 }
 
-/// True if all bytes, whose number is a multiple of 8, have a value. By lines, without a branch for
+/// All bytes, whose number is a multiple of 8, or-ed to one word. By lines, without a branch for
 /// each word.
-#[inline]
-fn are_all(bytes: &[u8], value: u8) -> bool {
-    let expected = u64::from_ne_bytes([value; 8]);
-    let differs = |word: &[u8; 8]| u64::from_ne_bytes(*word) ^ expected;
-    let (words, _none) = bytes.as_chunks::<8>();
-    let (lines, rest) = words.as_chunks::<8>();
-    let mut found = [0; 8];
-    for line in lines {
-        found.iter_mut().zip(line).for_each(|(found, word)| *found |= differs(word));
+#[inline(always)]
+fn bits_of(bytes: &[u8]) -> u64 {
+    fn add<const WORDS: usize>(bits: &mut [u64; WORDS], pieces: &[[[u8; 8]; WORDS]]) {
+        for piece in pieces {
+            bits.iter_mut().zip(piece).for_each(|(bits, word)| *bits |= u64::from_ne_bytes(*word));
+        }
     }
-    rest.iter().map(differs).chain(found).fold(0, |all, one| all | one) == 0
+    let (lines, rest) = bytes.as_chunks::<8>().0.as_chunks::<8>();
+    // The rest by halves.
+    let (four, rest) = rest.as_chunks::<4>();
+    let (two, one) = rest.as_chunks::<2>();
+    let mut bits = [0; 8];
+    add(&mut bits, lines);
+    let mut bits: [u64; 4] = core::array::from_fn(|index| bits[index] | bits[index + 4]);
+    add(&mut bits, four);
+    let mut bits = [bits[0] | bits[2], bits[1] | bits[3]];
+    add(&mut bits, two);
+    let one = one.iter().fold(0, |all, word| all | u64::from_ne_bytes(*word));
+    bits[0] | bits[1] | one
 }
 
 /// Returns the pages of a range to the kernel and makes them inaccessible. The caller owns it.
@@ -257,12 +276,14 @@ pub(crate) fn zero(address: usize, count: usize) {
 #[cold]
 fn fill_with_zeros(bytes: &mut [u8]) {
     let pieces = bytes.chunks_mut(PIECE_BYTES);
-    pieces.filter(|piece| !are_all(piece, 0)).for_each(|piece| piece.fill(0));
+    pieces.filter(|piece| bits_of(piece) != 0).for_each(|piece| piece.fill(0));
 }
 
-/// The bytes that are cleared: all but the canary.
+/// The bytes that are cleared, if any: all but the canary.
+#[inline]
 fn cleared_bytes(shape: &Shape) -> usize {
-    shape.stride - if shape.has_canary() { CANARY_BYTES } else { 0 }
+    let canary_bytes = if shape.has_canary() { CANARY_BYTES } else { 0 };
+    if shape.may_clear() { shape.stride - canary_bytes } else { 0 }
 }
 
 /// The place of an object's canary, in a slab of a cache whose objects have one.

@@ -44,25 +44,42 @@ pub(super) fn canary(object: usize) -> usize {
     fold(fold(object ^ first, second) ^ second, first) << 8
 }
 
-/// Brings objects into a random order (Fisher and Yates), by wyrand (Wang Yi 2019).
-pub(crate) fn shuffle(objects: &mut [usize]) {
+/// Draws for a random order (Fisher and Yates), by wyrand (Wang Yi 2019).
+pub(crate) struct Order {
+    state: usize,
+    key: usize,
+    bits: usize,
+    drawn: usize,
+}
+
+impl Order {
     /// 2^64 over the golden ratio.
     const STEP: usize = 0x9E37_79B9_7F4A_7C15;
-    static STATE: AtomicUsize = AtomicUsize::new(0);
-    let [first, second] = get(&ORDER);
-    // A word has four numbers of 16 bits: enough for a choice among the objects of a sheaf.
-    let taken = objects.len().div_ceil(4).wrapping_mul(STEP);
-    // Relaxed: each call has words of its own.
-    let mut state = first.wrapping_add(STATE.fetch_add(taken, Ordering::Relaxed));
-    let (mut bits, mut left) = (0, 0);
-    for index in (1..objects.len()).rev() {
-        if left == 0 {
-            (bits, left) = (fold(state, state ^ second), 4);
-            state = state.wrapping_add(STEP);
+    /// Draws that take their bits from one word, which is enough for the objects of a sheaf.
+    const DRAWS: usize = 4;
+
+    /// For as many draws.
+    pub(crate) fn new(draws: usize) -> Order {
+        static STATE: AtomicUsize = AtomicUsize::new(0);
+        let [first, key] = get(&ORDER);
+        // Relaxed: each call has words of its own.
+        let taken = draws.div_ceil(Order::DRAWS).wrapping_mul(Order::STEP);
+        let state = first.wrapping_add(STATE.fetch_add(taken, Ordering::Relaxed));
+        Order { state, key, bits: 0, drawn: 0 }
+    }
+
+    /// A number below another one.
+    #[inline(always)]
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        if self.drawn.is_multiple_of(Order::DRAWS) {
+            self.bits = fold(self.state, self.state ^ self.key);
+            self.state = self.state.wrapping_add(Order::STEP);
         }
-        // The high part of the product is below `index + 1`.
-        objects.swap(index, ((bits & 0xffff) * (index + 1)) >> 16);
-        (bits, left) = (bits >> 16, left - 1);
+        self.drawn += 1;
+        // The high half is below `end`, the low one is as random as before.
+        let product = self.bits as u128 * end as u128;
+        self.bits = product as usize;
+        (product >> 64) as usize
     }
 }
 

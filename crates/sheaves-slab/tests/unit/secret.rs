@@ -41,7 +41,8 @@ fn every_place_gets_every_object_as_often() {
     let mut counts = [[0_u32; OBJECTS]; OBJECTS];
     for _ in 0..9000 {
         let mut objects: [usize; OBJECTS] = core::array::from_fn(|index| index);
-        shuffle(&mut objects);
+        let mut order = Order::new(OBJECTS);
+        (0..OBJECTS).for_each(|index| objects.swap(index, order.below(index + 1)));
         for (place, object) in objects.into_iter().enumerate() {
             counts[place][object] += 1;
         }
