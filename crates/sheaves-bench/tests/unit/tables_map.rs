@@ -1,15 +1,65 @@
-//! Tests of `src/tables/map/mod.rs`.
+//! Tests of `src/tables/map/`.
+
+use std::collections::HashSet;
 
 use super::*;
+use crate::contenders::maps::{Map, Ours, Papaya};
+use crate::harness::Random;
+use crate::harness::judge::tests::verdicts;
+use mixes::{Mix, key_of, operate};
+
+fn names(sizes: &[usize], few: bool) -> Vec<String> {
+    let options = Options { sizes: sizes.to_vec(), threads: 2, few, quick: few };
+    let cases = (TABLE.cases)(&options);
+    cases.iter().flat_map(|case| &case.rows).map(|row| row.name.clone()).collect()
+}
 
 #[test]
-fn rows_are_named_by_mix_threads_and_entries() {
-    let options = Options { sizes: vec![64, 1000], threads: 2, few: false, quick: false };
-    let cases = (TABLE.cases)(&options);
-    assert_eq!(cases.len(), 16);
-    for name in ["map/read-99/1t/64", "map/write-50/2t/1000", "map/grow/2t/64"] {
-        assert!(cases.iter().any(|case| case.name() == name), "{name} is missing");
+fn rows_are_named_by_keys_hasher_work_threads_and_entries() {
+    let names = names(&[64, 100_000], false);
+    for name in [
+        "map/read-99/1t/64",
+        "map/write-50/2t/100000",
+        "map/grow/2t/64",
+        "map/string/iterate/2t/64",
+        "map/siphash/remove/1t/64",
+        "map/string-siphash/clear/1t/64",
+        "map/memory/1t/100000",
+    ] {
+        assert!(names.iter().any(|known| known == name), "{name} is missing in {names:?}");
     }
+    assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
+    assert_eq!(names.len(), 4 * (2 * (6 + 7) + 1));
+}
+
+#[test]
+fn a_first_look_leaves_variants_out() {
+    let names = names(&[64], true);
+    assert_eq!((names.len(), names.iter().any(|name| name.contains("string"))), (13, false));
+}
+
+#[test]
+fn the_default_hasher_is_compared_where_peers_have_theirs() {
+    let cases = (TABLE.cases)(&Options { sizes: vec![64], threads: 1, few: false, quick: false });
+    for case in cases {
+        let contenders: Vec<_> = case.contenders.iter().map(|known| known.family).collect();
+        assert_eq!(contenders.contains(&"rcu-map-default"), case.name().contains("siphash"));
+        assert!(PEERS.iter().all(|peer| contenders.contains(peer)), "{contenders:?}");
+    }
+}
+
+#[test]
+fn ours_is_held_against_the_best_of_all_peers() {
+    let field = |ours| {
+        let peers = [("papaya", 4.0), ("dashmap", 2.0), ("scc", 3.0), ("rwlock", 9.0)];
+        [[("rcu-map", ours)].as_slice(), &peers].concat()
+    };
+    let judged =
+        |field: &[_], threads| verdicts(field, |row| compare(row, bar([1.0, 1.1], threads)));
+    assert_eq!(judged(&field(2.1), 1), ["dashmap PASS"]);
+    assert_eq!(judged(&field(2.1), 2), ["dashmap MISS"]);
+    assert_eq!(judged(&field(1.9), 2), ["dashmap PASS"]);
+    assert!(judged(&field(1.9)[..4], 2).is_empty());
 }
 
 #[test]
@@ -27,5 +77,19 @@ fn a_wrong_value_is_noticed() {
         let mix = Mix { lookups: 1024, ..MIXES[0] };
         operate::<M, 1>(&map, mix, 64, &mut Random::new(1), 640)
     }
-    assert_eq!([wrong::<Ours>(), wrong::<Dash>()], [640, 640]);
+    assert_eq!([wrong::<Ours>(), wrong::<Papaya<String>>()], [640, 640]);
+}
+
+#[test]
+fn every_contender_of_every_case_takes_samples() {
+    use crate::harness::Part;
+    let cases = (TABLE.cases)(&Options { sizes: vec![64], threads: 2, few: true, quick: true });
+    for case in cases {
+        for contender in &case.contenders {
+            let Part::Takes(make) = &contender.part else { panic!("none is left out") };
+            let figures = make().unwrap().sample().unwrap();
+            assert_eq!(figures.len(), case.rows.len(), "{}", case.name());
+            assert!(figures.iter().all(|figure| *figure > 0.0), "{}: {figures:?}", case.name());
+        }
+    }
 }

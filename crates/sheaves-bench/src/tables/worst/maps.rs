@@ -1,39 +1,52 @@
 //! The longest call of a hash map that grows from nothing, is iterated over, halved and cleared.
 
+use foldhash::fast::FixedState;
+
 use super::times::{Clock, MEASURES, Times};
-use crate::contenders::maps::{Dash, Map, Ours, Papaya, value_of};
-use crate::harness::{Case, Contender, Failure, Judge, Measure, Random, Sampler};
+use crate::contenders::maps::{self, Map, PEERS, Work, value_of};
+use crate::harness::{Case, Failure, Judge, Measure, Random, Sampler};
 
 /// As rows call what is timed, in the order of a sample.
 const CALLS: [&str; 4] = ["map-insert", "map-next", "map-remove", "map-clear"];
+/// The longest insertion, whatever the number of entries.
+const INSERT_MS_MAX: f64 = 1.0;
 
 pub(super) fn case(entries: usize) -> Case {
-    let row = |call: &&str| {
+    let row = |call: &&'static str| {
+        let call = *call;
         let name = format!("{call}/{entries}");
-        Measure::rows(&MEASURES, ("worst", &name), &format!("worst/{name}"), compare)
+        Measure::rows(&MEASURES, ("worst", &name), &format!("worst/{name}"), move |row, measure| {
+            compare(row, call, measure);
+        })
     };
-    let contenders = vec![
-        Contender::new("rcu-map", move || sampler::<Ours>(entries)),
-        Contender::new("papaya", move || sampler::<Papaya>(entries)),
-        Contender::new("dashmap", move || sampler::<Dash>(entries)),
-    ];
+    let contenders = maps::contenders::<u64, FixedState>(Calls { entries });
     Case::new(CALLS.iter().flat_map(row).collect(), contenders)
 }
 
-fn compare(row: &mut Judge<'_>, measure: &str) {
+fn compare(row: &mut Judge<'_>, call: &str, measure: &str) {
     if matches!(measure, "" | "-p9999") {
-        row.compare("rcu-map", "papaya", None);
-        row.compare("rcu-map", "dashmap", None);
+        PEERS.iter().for_each(|peer| row.compare("rcu-map", peer, None));
+    }
+    if call == "map-insert" && measure.is_empty() {
+        let milliseconds = row.median("rcu-map").map(|nanoseconds| nanoseconds / 1e6);
+        row.limit("rcu-map", "1 ms", milliseconds, INSERT_MS_MAX);
     }
 }
 
-fn sampler<M: Map>(entries: usize) -> Result<Sampler, Failure> {
-    let mut keys: Vec<u64> = (0..entries as u64).collect();
-    Random::new(7).shuffle(&mut keys);
-    Ok(Box::new(move || {
-        let times = run::<M>(&keys)?;
-        Ok(times.iter().flat_map(Times::figures).collect())
-    }))
+#[derive(Clone, Copy)]
+struct Calls {
+    entries: usize,
+}
+
+impl Work for Calls {
+    fn sampler<M: Map>(self) -> Result<Sampler, Failure> {
+        let mut keys: Vec<u64> = (0..self.entries as u64).collect();
+        Random::new(7).shuffle(&mut keys);
+        Ok(Box::new(move || {
+            let times = run::<M>(&keys)?;
+            Ok(times.iter().flat_map(Times::figures).collect())
+        }))
+    }
 }
 
 /// Each call enters a section and leaves it, but the steps of an iteration, which share one.
@@ -46,7 +59,7 @@ fn run<M: Map>(keys: &[u64]) -> Result<[Times; CALLS.len()], Failure> {
     }
     let guard = map.guard();
     let mut begin = next.now();
-    map.each(&guard, || begin = next.note_since(begin));
+    map.each(&guard, |_| begin = next.note_since(begin));
     drop(guard);
     for key in &keys[keys.len() / 2..] {
         remove.time(|| map.remove(*key, &map.guard()));
