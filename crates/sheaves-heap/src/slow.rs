@@ -122,20 +122,28 @@ fn checked_start_of(block: *mut u8) -> usize {
 /// # Safety
 /// As [`crate::free`].
 pub(crate) unsafe extern "C" fn free_from(block: *mut u8, stack: usize, frame: usize) {
-    if block.is_null() {
-        return;
-    }
     // SAFETY: the caller no longer uses the block.
-    if unsafe { by_id::free_quick(block.expose_provenance()) } {
+    if !unsafe { by_id::free_quick(block.expose_provenance()) } {
+        // SAFETY: the same contract.
+        unsafe { free_other(block, Frame { stack, frame }) };
+    }
+}
+
+/// # Safety
+/// As [`crate::free`].
+#[cold]
+#[inline(never)]
+unsafe fn free_other(block: *mut u8, frame: Frame) {
+    if block.is_null() {
         return;
     }
     errno::preserve(|| {
         let start = checked_start_of(block);
         if is_debug() {
             // SAFETY: the function has not returned.
-            unsafe { last_frees::note(block.expose_provenance(), Frame { stack, frame }) };
+            unsafe { last_frees::note(block.expose_provenance(), frame) };
         }
-        block::free(start, Frame { stack, frame });
+        block::free(start, frame);
     });
 }
 

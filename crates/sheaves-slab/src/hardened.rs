@@ -81,7 +81,7 @@ fn take_one(id: CacheId, request: &AllocRequest) -> usize {
 pub(crate) fn free_quick(id: CacheId, object: usize) -> bool {
     let shape = id.shape();
     let Some(place) = quarantine::mark_quick(shape, object) else { return false };
-    quarantine::seal_marked(id, shape, object, place);
+    quarantine::seal_quick(id, shape, object, place);
     give(id, object);
     true
 }

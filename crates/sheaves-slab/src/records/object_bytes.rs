@@ -36,6 +36,8 @@ pub(crate) const POISON: u8 = 0x6b;
 /// Objects are cleared by pieces of this size. A piece that is zero is only read: it may be memory
 /// that was never touched.
 const PIECE_BYTES: usize = 4096;
+/// Objects of up to this size are cleared without a call.
+const SHORT_BYTES: usize = 512;
 /// At most this much of an object is fetched ahead.
 const FETCHED_BYTES: usize = 2048;
 
@@ -224,7 +226,6 @@ fn report_underflow(shape: &Shape, object: usize, neighbour: usize) {
 }
 
 /// Clears an object that is freed.
-#[inline]
 pub(crate) fn clear(shape: &Shape, object: usize) {
     // SAFETY: the object is of this shape and was freed.
     let bytes = unsafe { bytes_of(object, cleared_bytes(shape)) };
@@ -233,6 +234,18 @@ pub(crate) fn clear(shape: &Shape, object: usize) {
         bytes.fill(value);
     } else {
         fill_with_zeros(bytes);
+    }
+}
+
+/// [`clear`] for an object of a size class at level 1.
+#[inline(always)]
+pub(crate) fn clear_quick(shape: &Shape, object: usize) {
+    if shape.stride > SHORT_BYTES {
+        return clear(shape, object);
+    }
+    for place in (object..object + shape.stride - CANARY_BYTES).step_by(CANARY_BYTES) {
+        // SAFETY: a word of the object, which was freed. Volatile: a call of `memset` takes longer.
+        unsafe { with_exposed_provenance_mut::<u64>(place).write_volatile(0) };
     }
 }
 

@@ -44,7 +44,7 @@ use crate::space::hint::Hint;
 use queue::have_too_much;
 pub(crate) use queue::of;
 pub(crate) use seal::seal_sheaf;
-pub(crate) use seal::{add, append, is_free, mark_quick, return_unused, seal, seal_marked};
+pub(crate) use seal::{add, append, is_free, mark_quick, return_unused, seal, seal_quick};
 
 /// The library's thread is woken above this.
 const MUCH_BYTES: usize = 64 << 10;

@@ -10,6 +10,7 @@ use crate::parts::shape::Shape;
 use crate::records::bounds;
 use crate::records::object_bytes::{self, Found};
 use crate::space::cache_id::CacheId;
+use crate::space::checking::Checking;
 use crate::space::slab::Slab;
 use crate::space::window;
 
@@ -68,13 +69,24 @@ fn mark(id: CacheId, shape: &Shape, object: usize) -> Option<usize> {
 }
 
 /// The rest of [`seal`], of an object that is marked: checks what is around it, and clears it.
-#[inline]
-pub(crate) fn seal_marked(id: CacheId, shape: &Shape, object: usize, place: usize) {
+fn seal_marked(id: CacheId, shape: &Shape, object: usize, place: usize) {
     bounds::check(id, shape, object);
     if place != 0 {
         object_bytes::check_neighbour(shape, object);
     }
     object_bytes::clear(shape, object);
+}
+
+/// The same for an object of a size class that [`mark_quick`] has marked.
+#[inline]
+pub(crate) fn seal_quick(id: CacheId, shape: &Shape, object: usize, place: usize) {
+    if shape.checking != Checking::Hardened {
+        return seal_marked(id, shape, object, place);
+    }
+    if place != 0 {
+        object_bytes::check_neighbour(shape, object);
+    }
+    object_bytes::clear_quick(shape, object);
 }
 
 /// True if an object is in quarantine or free in its slab, as its canary or its slab knows.
