@@ -39,6 +39,7 @@ extern crate alloc;
 mod cell;
 pub mod defer;
 mod grace;
+mod heads;
 mod protocol;
 mod reader;
 

@@ -6,9 +6,13 @@ use sheaves_sys::{fork, report};
 use super::store::pressure;
 use super::work::bell::{self, FLUSH};
 use super::work::watch::{self, CHECK_NS};
-use super::work::{driver, reclaimer, requests, round};
+use super::work::{domains, driver, reclaimer, requests, round};
 use crate::grace::period;
+use crate::grace::srcu::Srcu;
 use crate::reader::section;
+
+/// How often a barrier polls where there is no reclaimer.
+const POLL_NS: u64 = 1_000_000;
 
 /// Why a barrier was refused, or is incomplete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,13 +48,7 @@ impl core::error::Error for BarrierError {}
 /// # Errors
 /// See [`BarrierError`]. The first two are returned at once, after a line on standard error.
 pub fn barrier() -> Result<(), BarrierError> {
-    period::refuse_inside_reader().map_err(|_| BarrierError::InsideReader)?;
-    if driver::is_inside_call() {
-        report::report(format_args!("rcu: a deferred call waits for deferred calls"));
-        return Err(BarrierError::InsideCall);
-    }
-    // The thread that would answer may not exist in this child.
-    fork::run_pending_handlers();
+    refuse_inside()?;
     let number = round::ask();
     if reclaimer::is_running() {
         bell::request(FLUSH);
@@ -67,6 +65,53 @@ pub fn barrier() -> Result<(), BarrierError> {
         }
     }
     if round::is_incomplete() { Err(BarrierError::Unreachable) } else { Ok(()) }
+}
+
+/// Refuses a wait for callbacks that would deadlock.
+fn refuse_inside() -> Result<(), BarrierError> {
+    period::refuse_inside_reader().map_err(|_| BarrierError::InsideReader)?;
+    if driver::is_inside_call() {
+        report::report(format_args!("rcu: a deferred call waits for deferred calls"));
+        return Err(BarrierError::InsideCall);
+    }
+    // The thread that would answer may not exist in this child.
+    fork::run_pending_handlers();
+    Ok(())
+}
+
+impl Srcu {
+    /// Waits until the callbacks that were deferred to this domain before, by any thread, have run
+    /// (`srcu_barrier`).
+    ///
+    /// Sleeps until readers of the domain have left and callbacks have run. Where there is no
+    /// reclaimer, the caller does what [`reclaim`] does. Not for signal handlers. Inside a section
+    /// of this domain it never returns if a callback waits for that section, see
+    /// [`Srcu::synchronize`].
+    ///
+    /// # Errors
+    /// See [`BarrierError`]. Both are returned at once, after a line on standard error.
+    pub fn barrier(&'static self) -> Result<(), BarrierError> {
+        refuse_inside()?;
+        let target = domains::counts(self).0;
+        bell::request(FLUSH);
+        loop {
+            let wait_ns = if reclaimer::is_running() { CHECK_NS } else { POLL_NS };
+            if domains::is_done_soon(self, target, wait_ns) {
+                return Ok(());
+            }
+            if !reclaimer::is_running() {
+                reclaim();
+            }
+            watch::report_stalled();
+        }
+    }
+
+    /// True if no callback of this domain is pending.
+    #[must_use]
+    pub fn is_idle(&'static self) -> bool {
+        let (deferred, done) = domains::counts(self);
+        deferred == done
+    }
 }
 
 /// Requests that everything is reclaimed as soon as a grace period has passed. Does not wait.
@@ -91,7 +136,9 @@ pub fn flush() {
 /// a read section or a callback, or while another thread reclaims. Not for signal handlers.
 pub fn reclaim() -> bool {
     fork::run_pending_handlers();
-    let is_idle = pressure::armed_ms().is_none() && pressure::sealed()[0] == 0;
+    let is_idle = pressure::armed_ms().is_none()
+        && pressure::sealed()[0] == 0
+        && domains::left_ms().is_none();
     if is_idle && !bell::has_requests() || section::is_reading() || driver::is_inside_call() {
         return false;
     }

@@ -6,10 +6,11 @@ use sheaves_percpu::Access;
 use sheaves_percpu::internal::slots::attach;
 use sheaves_percpu::internal::{push, push_slow};
 
-use super::store::head::{Call, Head};
 use super::work::calls::{self, Exchange, WORD};
-use super::work::driver;
 use super::work::requests::{arm_age, start_batch};
+use super::work::{domains, driver};
+use crate::grace::srcu::Srcu;
+use crate::heads::{Call, Head};
 
 /// How often a push starts over because other threads have changed the slot meanwhile.
 const ATTEMPTS: u32 = 16;
@@ -102,13 +103,47 @@ struct Closure<F> {
 /// # Ok::<(), sheaves::rcu::defer::BarrierError>(())
 /// ```
 pub fn defer<F: FnOnce() + Send + 'static>(function: F) {
-    let closure = Box::into_raw(Box::new(Closure { head: Head::new(), function }));
-    // SAFETY: the head is first in a box that only this call owns, and the closure is `Send`.
-    unsafe { call_rcu(closure.cast(), run::<F>) };
+    let (head, call) = boxed(function);
+    // SAFETY: the head of a box that only this call owns, and the closure is `Send`.
+    unsafe { call_rcu(head, call) };
+}
+
+/// A closure in a box that begins with a head, and the callback for it.
+fn boxed<F: FnOnce()>(function: F) -> (*mut Head, Call) {
+    (Box::into_raw(Box::new(Closure { head: Head::new(), function })).cast(), run::<F>)
 }
 
 unsafe extern "C" fn run<F: FnOnce()>(head: *mut Head) {
     // SAFETY: the head of a box from `defer`, which is passed here once.
     let closure = unsafe { Box::from_raw(head.cast::<Closure<F>>()) };
     (closure.function)();
+}
+
+impl Srcu {
+    /// Calls `call` with `head` when all sections of this domain that are open have ended, like the
+    /// kernel's `call_srcu`.
+    ///
+    /// Takes a short lock, which all domains share; allocates nothing. May be called inside a
+    /// section; not for signal handlers. Readers of other domains, and those of
+    /// [`read`](crate::read), are not waited for; but the callback runs in the same thread as those
+    /// of [`call_rcu`], which also waits for [`read`](crate::read). Callbacks of a domain run in
+    /// their order. [`Srcu::barrier`] waits for them, [`barrier`](super::barrier()) does not.
+    ///
+    /// # Safety
+    /// As [`call_rcu`], for the readers of this domain.
+    pub unsafe fn call(&'static self, head: *mut Head, call: Call) {
+        // SAFETY: valid by the contract.
+        if unsafe { &*head }.claim(call as *const () as usize) {
+            domains::push(self, head);
+            arm_age();
+        }
+    }
+
+    /// Calls `function` when all sections of this domain that are open have ended. Allocates a box
+    /// with the program's allocator; otherwise like [`Srcu::call`].
+    pub fn defer<F: FnOnce() + Send + 'static>(&'static self, function: F) {
+        let (head, call) = boxed(function);
+        // SAFETY: the head of a box that only this call owns, and the closure is `Send`.
+        unsafe { self.call(head, call) };
+    }
 }

@@ -3,12 +3,12 @@
 use core::sync::atomic::{Ordering, fence};
 
 use super::store::emergency::{LEAKS, LINKED, WAITS, free_without_memory};
-use super::store::head::Head;
 use super::store::pressure::Pressure;
 use super::store::shard::Batch;
 use super::work::channel::Channel;
 use super::work::requests::{arm_age, start_batch};
 use super::work::{driver, round};
+use crate::heads::Head;
 
 impl Channel {
     /// Frees an object of `bytes` bytes after a grace period. Stores nothing in the object.

@@ -4,9 +4,11 @@
 //! |---|---|---|
 //! | call a function, with a head in the object | [`call_rcu`], [`call_hurry`] | never |
 //! | call a closure | [`fn@crate::defer`] | never; allocates |
+//! | the same for readers of a domain | [`crate::Srcu::call`] | never |
 //! | free large or foreign memory | [`Channel::free_later_with`] | never |
 //! | the same without a head | [`Channel::free_later`] | only when memory is out |
 //! | wait until everything deferred is done (`rcu_barrier`) | [`barrier`] | yes |
+//! | the same for the callbacks of a domain | [`crate::Srcu::barrier`] | yes |
 //! | have it done soon | [`flush`] | never |
 //! | do it from the main loop of a single-threaded program | [`reclaim`] | never |
 //!
@@ -56,7 +58,8 @@ pub use call_rcu::{call_hurry, call_rcu, defer};
 pub use finished::Finished;
 pub use statistics::{LayerPending, Statistics, statistics};
 pub use store::emergency::Emergencies;
-pub use store::head::{Call, Head};
 pub use store::shard::Pending;
 pub use work::channel::Channel;
 pub use work::reclaimer::before_sandbox;
+
+pub use crate::heads::{Call, Head};

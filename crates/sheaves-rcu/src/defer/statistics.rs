@@ -9,7 +9,7 @@ use super::store::extents::SHEAVES;
 use super::store::pressure;
 use super::store::shard::Pending;
 use super::work::layers::{self, LAYERS_MAX};
-use super::work::{bell, calls, channel, keeper, round, watch};
+use super::work::{bell, calls, channel, domains, keeper, round, watch};
 
 /// What one layer above has pending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,6 +29,8 @@ pub struct Statistics {
     pub calls: Pending,
     /// Callbacks that are linked, because memory was out or the thread had no slot.
     pub linked_calls: Pending,
+    /// Callbacks that wait for readers of a domain, see [`crate::Srcu::call`].
+    pub domain_calls: Pending,
     /// Objects of channels.
     pub channels: Pending,
     /// Number of objects of channels that are linked.
@@ -60,7 +62,7 @@ impl Statistics {
     #[must_use]
     pub fn pending(&self) -> Pending {
         let layers = self.layers.iter().map(|layer| layer.pending);
-        let all = layers.chain([self.calls, self.linked_calls, self.channels]);
+        let all = layers.chain([self.calls, self.linked_calls, self.domain_calls, self.channels]);
         all.fold(Pending::default(), |sum, one| sum + one)
     }
 }
@@ -81,6 +83,7 @@ pub fn statistics() -> Statistics {
     Statistics {
         calls,
         linked_calls,
+        domain_calls: domains::pending(),
         channels,
         linked_objects: linked_objects as u64,
         layers,

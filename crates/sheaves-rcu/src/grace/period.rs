@@ -73,7 +73,7 @@ const SLEEP_NS: u64 = 100_000_000;
 const SCAN_SPINS: u32 = 200;
 /// Shortest and longest sleep of the leader.
 pub(super) const NAP_NS: u64 = 10_000;
-pub(super) const NAP_NS_MAX: u64 = 1_000_000;
+const NAP_NS_MAX: u64 = 1_000_000;
 /// Shortest sleep of a leader that a reader wakes.
 const NAP_NS_WOKEN: u64 = 200_000;
 
@@ -116,10 +116,10 @@ pub(crate) fn next() -> u64 {
 }
 
 /// The lead, until this is dropped, also by a panic of the program's function for stalls.
-struct Lead<'a>(&'a Generations);
+pub(super) struct Lead<'a>(&'a Generations);
 
 impl<'a> Lead<'a> {
-    fn take(generations: &'a Generations) -> Option<Lead<'a>> {
+    pub(super) fn take(generations: &'a Generations) -> Option<Lead<'a>> {
         // The child of a fork must not wait for threads of its parent.
         fork::run_pending_handlers();
         // Not constructed eagerly: dropping a `Lead` gives the lead back.

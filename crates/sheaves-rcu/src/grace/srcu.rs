@@ -25,17 +25,21 @@
 //! first sum is in the second, and equal sums mean that all sections that were entered have been
 //! left. The flip sends later sections to the other index, so that step 3 terminates.
 
+use core::cell::UnsafeCell;
 use core::fmt;
 use core::mem::{align_of, offset_of};
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, compiler_fence, fence};
+use core::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence,
+};
 
 use sheaves_percpu::memory::Error;
 use sheaves_percpu::{Access, CellRef, PerCpu, SlotCell, Zeroed, field};
 use sheaves_sys::membarrier::Reach;
 use sheaves_sys::{clock, fork, probe, report, thread};
 
-use super::period::{self, Backoff, Futex, NAP_NS, NAP_NS_MAX};
+use super::period::{self, Backoff, Futex, Lead, NAP_NS};
 use super::stall;
+use crate::heads::Calls;
 use crate::protocol::generation::Generations;
 use crate::reader::mode::{DOMAINS, FENCES, FenceMode, heavy_fence, mode};
 
@@ -64,6 +68,8 @@ unsafe impl Zeroed for Counts {}
 const BUSY: u32 = 2;
 /// Rounds in which a drain spins before it sleeps.
 const SPINS: u32 = 200;
+/// Attempts of a thread that does not wait.
+const POLLS: u32 = 64;
 
 /// A domain: read sections, and grace periods that wait for these sections only.
 ///
@@ -91,13 +97,25 @@ const SPINS: u32 = 200;
 /// | `counts` | readers, by restartable sequences | how many sections were entered and left |
 /// | `index` | the leader | the index at which new sections count |
 /// | `state` | first reader or waiter after a fork | forks that the counts include, or busy |
+/// | `has_flipped` | the leader | steps 1 and 2 are done for the grace period that is under way |
+/// | `since_ns`, `left` | the leader | when step 1 or 3 has summed `left`, 0 for not yet; the sum |
 pub struct Srcu {
     counts: PerCpu<Counts>,
     access: Access,
     index: AtomicUsize,
     state: AtomicU32,
     generations: Generations,
+    has_flipped: AtomicBool,
+    left: AtomicU64,
+    since_ns: AtomicU64,
+    /// Under the lock of `defer/work/domains.rs`.
+    pub(crate) calls: UnsafeCell<Calls<Srcu>>,
 }
+
+// SAFETY: `calls` is used under that lock; all else may be shared.
+unsafe impl Sync for Srcu {}
+// SAFETY: a domain with callbacks is borrowed for ever, so it does not move.
+unsafe impl Send for Srcu {}
 
 /// A read section of a domain. It ends when the guard is dropped, in any thread.
 #[must_use = "the read section ends when the guard is dropped"]
@@ -126,6 +144,10 @@ impl Srcu {
             access: Access::get(),
             state: AtomicU32::new(DOMAINS.load(Ordering::Relaxed) & !FENCES),
             generations: Generations::new(),
+            has_flipped: AtomicBool::new(false),
+            left: AtomicU64::new(0),
+            since_ns: AtomicU64::new(0),
+            calls: UnsafeCell::new(Calls::new()),
         })
     }
 
@@ -172,50 +194,89 @@ impl Srcu {
         fork::run_pending_handlers();
         self.write_off_other_processes();
         let number = self.generations.next();
-        period::wait_on(&self.generations, number, || self.lead_until(number));
+        period::wait_on(&self.generations, number, || {
+            let mut backoff = Backoff::new(clock::fine_ns());
+            self.lead_until(number, || {
+                backoff.once(SPINS, stall::report_domain, thread::sleep_ns);
+                true
+            });
+        });
     }
 
-    fn lead_until(&self, number: u64) {
+    /// Advances the grace periods up to one as far as that is possible without waiting, if no other
+    /// thread leads. Returns the last one that is over.
+    pub(crate) fn poll(&self, number: u64) -> u64 {
+        self.write_off_other_processes();
+        if !self.generations.is_complete(number)
+            && let Some(_lead) = Lead::take(&self.generations)
+        {
+            let mut polls = 0..POLLS;
+            self.lead_until(number, || polls.next().is_some());
+        }
+        self.generations.completed()
+    }
+
+    /// The number of the next grace period, and of the last one that is over.
+    pub(crate) fn numbers(&self) -> (u64, u64) {
+        let number = self.generations.next();
+        (number, self.generations.completed())
+    }
+
+    /// Leads until a grace period is over, or `wait`, which is called where a section is in the
+    /// way, returns false. Another leader goes on where this one has stopped.
+    fn lead_until(&self, number: u64, mut wait: impl FnMut() -> bool) {
+        let domain = (&raw const *self).addr();
         while !self.generations.is_complete(number) {
-            let domain = (&raw const *self).addr();
             let led = self.generations.under_way().unwrap_or_else(|| {
                 let number = self.generations.begin();
                 probe::grace_period_begin(number as usize, domain);
                 number
             });
-            let mut backoff = Backoff::new(clock::fine_ns());
-            // Relaxed, both: only leaders write it, and readers may read an old value.
-            let current = self.index.load(Ordering::Relaxed);
-            self.drain(current ^ SECOND, &mut backoff);
-            self.index.store(current ^ SECOND, Ordering::Relaxed);
-            self.drain(current, &mut backoff);
-            probe::grace_period_end(led as usize, domain);
-            self.generations.complete(led, &Futex);
+            if !self.is_drained() {
+                if !wait() {
+                    return;
+                }
+                continue;
+            }
+            // Relaxed, all: only leaders write these, and readers may read an old index.
+            let has_flipped = self.has_flipped.load(Ordering::Relaxed);
+            if !has_flipped {
+                self.index.store(self.index.load(Ordering::Relaxed) ^ SECOND, Ordering::Relaxed);
+            }
+            self.has_flipped.store(!has_flipped, Ordering::Relaxed);
+            if has_flipped {
+                probe::grace_period_end(led as usize, domain);
+                self.generations.complete(led, &Futex);
+            }
         }
     }
 
-    /// Waits until every section that was entered at an index has been left.
-    fn drain(&self, index: usize, backoff: &mut Backoff) {
-        loop {
-            let left = self.left(index).sum();
-            let since_ns = clock::fine_ns();
-            // Pairs with the Release in the guard's `drop`. [R5]
-            while !heavy_fence(since_ns, Reach::Interrupts) {
-                thread::sleep_ns(NAP_NS_MAX);
+    /// One attempt to drain the index that is not current: true if every section that was entered
+    /// there has been left. For the leader.
+    fn is_drained(&self) -> bool {
+        // Relaxed, all: only leaders write these, and pass them on with the lead.
+        let other = self.index.load(Ordering::Relaxed) ^ SECOND;
+        let open = |left: u64| self.entered(other).sum().wrapping_sub(left).cast_signed();
+        if self.since_ns.load(Ordering::Relaxed) == 0 {
+            let left = self.left(other).sum();
+            // Only equal sums are worth a fence, and those of an error.
+            if open(left) > 0 {
+                return false;
             }
-            let entered = self.entered(index).sum();
-            if entered == left {
-                return;
-            }
-            // A begin is counted before its end, and summed after it.
-            if entered.wrapping_sub(left).cast_signed() < 0 {
-                report::die(format_args!("srcu: a section was ended twice"));
-            }
-            // Polls without a fence; only equal sums are worth another fence.
-            while self.left(index).sum() != self.entered(index).sum() {
-                backoff.once(SPINS, stall::report_domain, thread::sleep_ns);
-            }
+            self.left.store(left, Ordering::Relaxed);
+            self.since_ns.store(clock::fine_ns(), Ordering::Relaxed);
         }
+        // Pairs with the Release in the guard's `drop`. [R5]
+        if !heavy_fence(self.since_ns.load(Ordering::Relaxed), Reach::Interrupts) {
+            return false;
+        }
+        self.since_ns.store(0, Ordering::Relaxed);
+        let open = open(self.left.load(Ordering::Relaxed));
+        // A begin is counted before its end, and summed after it.
+        if open < 0 {
+            report::die(format_args!("srcu: a section was ended twice"));
+        }
+        open == 0
     }
 
     #[inline(always)]
@@ -265,6 +326,9 @@ impl Srcu {
             self.left(index).add(open);
         }
         self.generations.restart_in_child();
+        // Relaxed, both: published as above. The sum is the parent's; the grace period begins anew.
+        self.since_ns.store(0, Ordering::Relaxed);
+        self.has_flipped.store(false, Ordering::Relaxed);
         // Release pairs with the Acquire in `write_off_other_processes`: the new counts.
         state.store(wanted, Ordering::Release);
     }

@@ -14,11 +14,10 @@ use sheaves_sys::lock::Lock;
 use sheaves_sys::probe;
 
 use super::extents::SHEAVES;
-use super::head::Head;
-use super::list::Heads;
 use super::pressure;
 use super::queue::{Open, Queue, STATE_ENTRIES, Sealed};
 use crate::grace::cookie::Cookie;
+use crate::heads::{Head, Heads};
 
 /// The entry below the first one that is deferred. In a sealed sheaf it holds the bytes.
 pub(crate) const SENTINEL: usize = STATE_ENTRIES;
@@ -101,8 +100,11 @@ impl Shard {
     /// Defers an object by its claimed head, where memory is out.
     pub(crate) fn link(&self, head: *mut Head, bytes: usize) -> Batch {
         let mut waiting = self.waiting.lock();
+        let (cookie, passed) = (Cookie::get(), Cookie::passed().to_bits());
+        let pushed = &mut waiting.heads;
         // SAFETY: valid, claimed, and on no list.
-        let (cookie, heads, all_bytes) = unsafe { waiting.heads.push(head, bytes) };
+        let (heads, all_bytes) = unsafe { pushed.push(head, bytes, cookie.to_bits(), passed) };
+        pressure::note_sealed(1, bytes);
         self.add(1, bytes);
         // Relaxed: changes under the lock.
         self.linked.fetch_add(1, Ordering::Relaxed);
@@ -178,12 +180,16 @@ impl Shard {
     /// Number of linked heads whose cookie has passed.
     fn ready_heads(&self) -> usize {
         // Relaxed: a hint that saves the lock.
-        if self.linked.load(Ordering::Relaxed) == 0 { 0 } else { self.waiting.lock().heads.ready() }
+        if self.linked.load(Ordering::Relaxed) == 0 {
+            0
+        } else {
+            self.waiting.lock().heads.ready(Cookie::passed().to_bits())
+        }
     }
 
     fn pop_ready(&self) -> Option<*mut Head> {
         let mut waiting = self.waiting.lock();
-        let (head, bytes) = waiting.heads.pop_ready()?;
+        let (head, bytes) = waiting.heads.pop_ready(Cookie::passed().to_bits())?;
         self.subtract(1, bytes);
         // Relaxed: changes under the lock.
         self.linked.fetch_sub(1, Ordering::Relaxed);

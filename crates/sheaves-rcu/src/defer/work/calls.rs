@@ -30,9 +30,9 @@ use super::follow::{self, Turn};
 use super::watch;
 use crate::defer::store::emergency;
 use crate::defer::store::extents::SHEAVES;
-use crate::defer::store::head::{Call, Head};
 use crate::defer::store::shard::{self, Batch, CAPACITY, Pending, SENTINEL, Shard, Waiting};
 use crate::grace::cookie::Cookie;
+use crate::heads::{Call, Head};
 use crate::reader::guard::raw::SEQUENCE;
 use crate::reader::section;
 
@@ -230,7 +230,7 @@ fn seal_here() -> Option<Batch> {
 }
 
 /// Runs a callback whose grace period has passed.
-fn run(runner: usize, head: *mut Head) {
+pub(crate) fn run(runner: usize, head: *mut Head) {
     // SAFETY: valid until it is called, by the contract of `call_rcu`.
     let Some(call) = (unsafe { (*head).finish() }) else { return };
     watch::begin(runner, call);

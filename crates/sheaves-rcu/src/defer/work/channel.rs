@@ -10,8 +10,8 @@ use sheaves_percpu::internal::current_slot;
 use sheaves_sys::report;
 
 use super::{layers, watch};
-use crate::defer::store::head::Head;
 use crate::defer::store::shard::{CAPACITY, Shard};
+use crate::heads::Head;
 
 /// Number of shards of a channel, over which slots are distributed.
 const SHARDS: usize = 4;

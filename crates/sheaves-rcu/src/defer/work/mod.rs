@@ -26,11 +26,12 @@
 //!
 //! From the bottom up: `watch` (callbacks that take long); `bell` (requests of the reclaimer);
 //! `follow` (what callbacks defer); `layers`, `calls`, `channel` (what is reclaimed); `keeper`
-//! (unused memory); `driver`, `round` (how); `futures`, `reclaimer` and `requests` (when).
+//! (unused memory); `driver`, `domains`, `round` (how); `futures`, `reclaimer`, `requests` (when).
 
 pub(crate) mod bell;
 pub(crate) mod calls;
 pub(crate) mod channel;
+pub(crate) mod domains;
 pub(crate) mod driver;
 pub(crate) mod follow;
 pub(crate) mod futures;

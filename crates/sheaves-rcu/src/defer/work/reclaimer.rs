@@ -24,7 +24,7 @@ use sheaves_sys::options::{RCU_AGE_MS, RCU_RECLAIMERS};
 use sheaves_sys::{clock, report, request, sandbox, thread, tls};
 
 use super::bell::{self, FLUSH, READY, SWEEP, UNTIL_AGE, UNTIL_DEFERRED};
-use super::{calls, channel, driver, futures, keeper, layers, round};
+use super::{calls, channel, domains, driver, futures, keeper, layers, round};
 use crate::defer::store::extents::SHEAVES;
 use crate::defer::store::pressure;
 use crate::defer::store::shard::Shard;
@@ -157,6 +157,7 @@ fn run() {
 /// True while the reclaimer has to come back later.
 fn has_work() -> bool {
     let is_pending = pressure::armed_ms().is_some() || pressure::sealed()[0] != 0;
+    let is_pending = is_pending || domains::left_ms().is_some();
     is_pending || keeper::left_ms().is_some() || futures::lowest().is_some()
 }
 
@@ -178,6 +179,8 @@ fn work_until_idle() {
         } else if requests & READY != 0 {
             round::reclaim_sealed(&driver::become_driver());
             has_done = true;
+        } else if domains::left_ms() == Some(0) {
+            has_done |= round::reclaim(&driver::become_driver());
         } else {
             has_done |= futures::wait();
             woken_ms = 0;
@@ -203,6 +206,7 @@ fn work_until_idle() {
         let age_left_ms = age_ms.map(|age| RCU_AGE_MS.get().saturating_sub(age).max(1));
         bell::sleep(bell, if age_ms.is_some() { UNTIL_AGE } else { UNTIL_DEFERRED }, || {
             let limits = age_left_ms.into_iter().chain(keeper::left_ms());
+            let limits = limits.chain(domains::left_ms());
             limits.fold(IDLE_MS - idle_ms, u64::min)
         });
         if pressure::sealed()[0] != 0 && pressure::armed_ms().is_none() {
@@ -270,12 +274,15 @@ fn shards() -> impl Iterator<Item = &'static Shard> {
 fn prepare() {
     layers::LAYERS.acquire();
     shards().for_each(|shard| shard.waiting.acquire());
+    domains::RING.acquire();
     SHEAVES.state.acquire();
 }
 
 fn parent() {
     // SAFETY: acquired in `prepare`, by the thread that forked; here and below.
     unsafe { SHEAVES.state.release() };
+    // SAFETY: as above.
+    unsafe { domains::RING.release() };
     // SAFETY: as above.
     shards().for_each(|shard| unsafe { shard.waiting.release() });
     // SAFETY: as above.

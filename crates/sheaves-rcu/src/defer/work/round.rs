@@ -15,7 +15,7 @@ use sheaves_sys::{clock, futex};
 use super::bell::{self, READY};
 use super::calls::Place;
 use super::driver::{self, Driver};
-use super::{calls, channel, follow, layers};
+use super::{calls, channel, domains, follow, layers};
 use crate::defer::store::extents::SHEAVES;
 use crate::defer::store::pressure::{self, Pressure};
 use crate::grace::cookie::Cookie;
@@ -113,13 +113,14 @@ pub(crate) fn poll_grace_period() {
 }
 
 /// Seals everything. False where a slot was not reached: it is tried again after the age bound.
-fn seal(_: &Driver) -> bool {
+fn seal(driver_role: &Driver) -> bool {
     // Relaxed, here and below: written by the driver; statistics.
     let unreached_ms = UNREACHED_MS.swap(0, Ordering::Relaxed);
     let unreached = (unreached_ms != 0).then_some(unreached_ms);
     let since = pressure::disarm().into_iter().chain(unreached).min();
     let is_complete = calls::seal_all();
     channel::seal_all();
+    domains::seal(driver_role);
     let is_complete =
         layers::layers().fold(is_complete, |is_complete, layer| layer.seal() & is_complete);
     if let Some(since_ms) = since {
@@ -139,6 +140,7 @@ pub(crate) fn reclaim(driver_role: &Driver) -> bool {
     let have_passed = SEALED.each_ref().map(Deferred::has_passed);
     let any_call = driver::run_calls(driver_role);
     let place = Place::here();
+    let any_call = domains::advance(driver_role) | any_call;
     let any = free_ready() | any_call;
     let mut follows = any && place.seal_followers().is_some();
     if driver::take_followers(driver_role) && follow::is_affordable() {
@@ -217,5 +219,5 @@ pub(crate) fn oldest_ms() -> Option<u64> {
     let sealed = SEALED.iter().map(|sealed| &sealed.since_ms).chain([&UNREACHED_MS]);
     // Relaxed: statistics.
     let sealed = sealed.map(|since_ms| since_ms.load(Ordering::Relaxed)).filter(|ms| *ms != 0);
-    sealed.chain(pressure::armed_ms()).min()
+    sealed.chain(pressure::armed_ms()).chain(domains::since_ms()).min()
 }
