@@ -193,10 +193,14 @@ static inline int sheaves_tsan_free_bulk(struct sheaves_cache *cache, void *cons
 #define sheaves_rcu_poll(cookie) (sheaves_tsan_waited(sheaves_rcu_poll(cookie)) != 0)
 #define sheaves_rcu_barrier() sheaves_tsan_waited(sheaves_rcu_barrier())
 #define sheaves_srcu_synchronize(domain) sheaves_tsan_waited(sheaves_srcu_synchronize(domain))
+#define sheaves_srcu_barrier(domain) sheaves_tsan_waited(sheaves_srcu_barrier(domain))
+#define sheaves_srcu_destroy(domain) (sheaves_srcu_destroy(domain), (void)sheaves_tsan_waited(0))
 
 #define sheaves_call_rcu(head, call) (sheaves_tsan_ends(), sheaves_call_rcu(head, call))
 #define sheaves_call_rcu_hurry(head, call) \
     (sheaves_tsan_ends(), sheaves_call_rcu_hurry(head, call))
+#define sheaves_srcu_call(domain, head, call) \
+    (sheaves_tsan_ends(), sheaves_srcu_call(domain, head, call))
 #define sheaves_free_rcu(block) (sheaves_tsan_ends(), sheaves_free_rcu(block))
 #define sheaves_free_rcu_head(block, head) \
     (sheaves_tsan_ends(), sheaves_free_rcu_head(block, head))

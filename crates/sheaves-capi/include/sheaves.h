@@ -711,9 +711,15 @@ SHEAVES_API SHEAVES_MUST_USE struct sheaves_srcu *sheaves_srcu_create(void);
 
 // Destroys a domain. NULL is ignored.
 //
+// If callbacks of it are pending, it waits for them first, as sheaves_srcu_barrier does, and for
+// those that they schedule. Where that would deadlock, inside a read section or a callback, the
+// domain stays as it is, for ever: its callbacks still run. This is reported in one line, as the
+// kernel does where srcu_barrier is missing before cleanup_srcu_struct.
+//
 // What the caller promises:
-// No section of it is open, and it is not used any more.
-SHEAVES_API void sheaves_srcu_destroy(struct sheaves_srcu *domain);
+// No section of it is open, and it is not used any more, but by its callbacks.
+SHEAVES_API
+void sheaves_srcu_destroy(struct sheaves_srcu *domain);
 
 // Begins a section, which sheaves_srcu_read_unlock ends, in any thread. It may sleep and be long.
 // One transaction, no atomic instruction. Never blocks; async-signal-safe. After fork() the
@@ -741,6 +747,37 @@ void sheaves_srcu_read_unlock(struct sheaves_srcu *domain,
 // The domain is NULL or was created.
 SHEAVES_API
 int sheaves_srcu_synchronize(struct sheaves_srcu *domain);
+
+// Schedules call(head) for when all sections of the domain that are open have ended, like the
+// kernel's call_srcu.
+//
+// A short lock, which all domains share; no allocation. May be called inside a section, by any
+// thread; not for signal handlers. Callbacks of a domain run in their order, in the thread of
+// those of sheaves_call_rcu, and may do what those may; if no other event starts the work, it
+// starts 20 ms later, also for what callbacks schedule. Sections of other domains delay none of
+// them; those of sheaves_rcu_read_lock may. sheaves_srcu_barrier waits for them,
+// sheaves_rcu_barrier does not. After fork() the child inherits them, as those of
+// sheaves_call_rcu.
+//
+// 0; EINVAL for NULL and for a head that is not at a multiple of 8. A head that is deferred
+// already is reported in one line and not deferred again.
+//
+// What the caller promises:
+// The domain is NULL or was created, and is not destroyed before; head as for sheaves_call_rcu.
+SHEAVES_API
+int sheaves_srcu_call(struct sheaves_srcu *domain,
+                      struct sheaves_head *head,
+                      sheaves_call call);
+
+// Returns when every callback that any thread scheduled for the domain before has run. Sleeps;
+// inside a section of this domain it deadlocks, as sheaves_srcu_synchronize.
+//
+// 0; EINVAL for NULL; EDEADLK, with a line on standard error, inside a section of
+// sheaves_rcu_read_lock or any deferred callback.
+//
+// What the caller promises:
+// The domain is NULL or was created, and is not destroyed before this returns.
+SHEAVES_API int sheaves_srcu_barrier(struct sheaves_srcu *domain);
 
 #ifdef __cplusplus
 }  // extern "C"
@@ -943,10 +980,14 @@ static inline int sheaves_tsan_free_bulk(struct sheaves_cache *cache, void *cons
 #define sheaves_rcu_poll(cookie) (sheaves_tsan_waited(sheaves_rcu_poll(cookie)) != 0)
 #define sheaves_rcu_barrier() sheaves_tsan_waited(sheaves_rcu_barrier())
 #define sheaves_srcu_synchronize(domain) sheaves_tsan_waited(sheaves_srcu_synchronize(domain))
+#define sheaves_srcu_barrier(domain) sheaves_tsan_waited(sheaves_srcu_barrier(domain))
+#define sheaves_srcu_destroy(domain) (sheaves_srcu_destroy(domain), (void)sheaves_tsan_waited(0))
 
 #define sheaves_call_rcu(head, call) (sheaves_tsan_ends(), sheaves_call_rcu(head, call))
 #define sheaves_call_rcu_hurry(head, call) \
     (sheaves_tsan_ends(), sheaves_call_rcu_hurry(head, call))
+#define sheaves_srcu_call(domain, head, call) \
+    (sheaves_tsan_ends(), sheaves_srcu_call(domain, head, call))
 #define sheaves_free_rcu(block) (sheaves_tsan_ends(), sheaves_free_rcu(block))
 #define sheaves_free_rcu_head(block, head) \
     (sheaves_tsan_ends(), sheaves_free_rcu_head(block, head))

@@ -102,6 +102,22 @@ public:
 class srcu {
     sheaves_srcu *domain_;
 
+    // What call needs until the function has run. The head is at the beginning.
+    template <class F> struct scheduled {
+        sheaves_head head;
+        F function;
+
+        static void run(sheaves_head *head) noexcept
+        {
+            const detail::in_callback ordered;
+            scheduled *const is = reinterpret_cast<scheduled *>(head);
+
+            is->function();
+            is->~scheduled();
+            sheaves_free(is);
+        }
+    };
+
 public:
     // A region of one domain: Lockable, and movable to another thread.
     class section {
@@ -159,13 +175,37 @@ public:
     }
     srcu(const srcu &) = delete;
     srcu &operator=(const srcu &) = delete;
-    // No section is open.
+    // No section is open. Waits for functions and deleters that have not run; not in one of them.
     ~srcu() { sheaves_srcu_destroy(domain_); }
 
     [[nodiscard]] section read() noexcept { return section(*this); }
 
     // Waits until all sections that began before this call have ended.
     void synchronize() noexcept { (void)sheaves_srcu_synchronize(domain_); }
+
+    // Calls the function, in the thread of the library, when all sections that are open have ended.
+    template <class F> void call(F function)
+    {
+        detail::memory room(sizeof(scheduled<F>), alignof(scheduled<F>));
+        auto *const made = ::new (room.block) scheduled<F>{{}, std::move(function)};
+
+        room.block = nullptr;
+        (void)sheaves_srcu_call(domain_, &made->head, &scheduled<F>::run);
+    }
+
+    // Deletes an object then, which threads find in sections of this domain only.
+    template <class T, class D = std::default_delete<T>> void retire(T *object, D deleter = D())
+    {
+        call([object, deleter = std::move(deleter)]() mutable { deleter(object); });
+    }
+
+    // Waits until what was scheduled before has run. In a deleter or a region of RCU protection the
+    // program ends.
+    void barrier() noexcept
+    {
+        if (sheaves_srcu_barrier(domain_) != 0)
+            std::terminate();
+    }
 
     [[nodiscard]] sheaves_srcu *native_handle() const noexcept { return domain_; }
 };

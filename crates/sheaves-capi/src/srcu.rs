@@ -3,8 +3,10 @@
 use core::ffi::c_int;
 
 use sheaves_rcu::{Srcu, SrcuGuard};
-use sheaves_sys::errno::{EINVAL, ENOMEM};
+use sheaves_sys::errno::{EDEADLK, EINVAL, ENOMEM};
+use sheaves_sys::report;
 
+use crate::deferred::{SheavesCall, SheavesHead, call_of, is_head};
 use crate::{boxed, refuse, unboxed};
 
 /// A domain: read sections, and grace periods that wait for these only.
@@ -24,14 +26,25 @@ pub extern "C" fn sheaves_srcu_create() -> *mut SheavesSrcu {
 
 /// Destroys a domain. NULL is ignored.
 ///
+/// If callbacks of it are pending, it waits for them first, as sheaves_srcu_barrier does, and for
+/// those that they schedule. Where that would deadlock, inside a read section or a callback, the
+/// domain stays as it is, for ever: its callbacks still run. This is reported in one line, as the
+/// kernel does where srcu_barrier is missing before cleanup_srcu_struct.
+///
 /// # Safety
-/// No section of it is open, and it is not used any more.
+/// No section of it is open, and it is not used any more, but by its callbacks.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sheaves_srcu_destroy(domain: *mut SheavesSrcu) {
-    if !domain.is_null() {
-        // SAFETY: made by `sheaves_srcu_create`, and not used any more.
-        drop(unsafe { unboxed(domain) });
+    // SAFETY: the same contract: it ends below, when no callback is left.
+    let Some(SheavesSrcu(calls)) = (unsafe { domain.as_ref::<'static>() }) else { return };
+    while !calls.is_idle() {
+        if calls.barrier().is_err() {
+            report::report(format_args!("srcu: domain {domain:p} is destroyed with callbacks"));
+            return;
+        }
     }
+    // SAFETY: made by `sheaves_srcu_create`, and not used any more.
+    drop(unsafe { unboxed(domain) });
 }
 
 /// Begins a section, which sheaves_srcu_read_unlock ends, in any thread. It may sleep and be long.
@@ -75,4 +88,53 @@ pub unsafe extern "C" fn sheaves_srcu_synchronize(domain: *mut SheavesSrcu) -> c
     let Some(SheavesSrcu(domain)) = (unsafe { domain.as_ref() }) else { return EINVAL };
     domain.synchronize();
     0
+}
+
+/// Schedules call(head) for when all sections of the domain that are open have ended, like the
+/// kernel's call_srcu.
+///
+/// A short lock, which all domains share; no allocation. May be called inside a section, by any
+/// thread; not for signal handlers. Callbacks of a domain run in their order, in the thread of
+/// those of sheaves_call_rcu, and may do what those may; if no other event starts the work, it
+/// starts 20 ms later, also for what callbacks schedule. Sections of other domains delay none of
+/// them; those of sheaves_rcu_read_lock may. sheaves_srcu_barrier waits for them,
+/// sheaves_rcu_barrier does not. After fork() the child inherits them, as those of
+/// sheaves_call_rcu.
+///
+/// 0; EINVAL for NULL and for a head that is not at a multiple of 8. A head that is deferred
+/// already is reported in one line and not deferred again.
+///
+/// # Safety
+/// The domain is NULL or was created, and is not destroyed before; head as for sheaves_call_rcu.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sheaves_srcu_call(
+    domain: *mut SheavesSrcu,
+    head: *mut SheavesHead,
+    call: SheavesCall,
+) -> c_int {
+    // SAFETY: the same contract: `sheaves_srcu_destroy` waits for callbacks.
+    let domain = unsafe { domain.as_ref::<'static>() };
+    let (Some(SheavesSrcu(domain)), Some(call), true) = (domain, call_of(call), is_head(head))
+    else {
+        return EINVAL;
+    };
+    // SAFETY: the same contract.
+    unsafe { domain.call(head.cast(), call) };
+    0
+}
+
+/// Returns when every callback that any thread scheduled for the domain before has run. Sleeps;
+/// inside a section of this domain it deadlocks, as sheaves_srcu_synchronize.
+///
+/// 0; EINVAL for NULL; EDEADLK, with a line on standard error, inside a section of
+/// sheaves_rcu_read_lock or any deferred callback.
+///
+/// # Safety
+/// The domain is NULL or was created, and is not destroyed before this returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sheaves_srcu_barrier(domain: *mut SheavesSrcu) -> c_int {
+    // SAFETY: the same contract.
+    let domain = unsafe { domain.as_ref::<'static>() };
+    let Some(SheavesSrcu(domain)) = domain else { return EINVAL };
+    domain.barrier().map_or(EDEADLK, |()| 0)
 }

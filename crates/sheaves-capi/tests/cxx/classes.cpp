@@ -182,6 +182,29 @@ void srcu()
     CHECK(again.owns_lock() && !again.try_lock());
 }
 
+void srcu_callbacks()
+{
+    std::atomic<int> ran{0};
+    std::unique_ptr<int> owned(new int(5));
+    {
+        sheaves::srcu domain;
+        auto reading = domain.read();
+
+        domain.retire(new counted(1));
+        domain.retire(sheaves::make<counted>(2).release(), sheaves::heap_delete<counted>());
+        domain.call([&ran, owned = std::move(owned)] { ran += *owned; });
+        sheaves::rcu_barrier();
+        CHECK(counted::alive == 2 && ran == 0);
+        reading.unlock();
+        domain.barrier();
+        CHECK(counted::alive == 0 && ran == 5);
+        domain.retire(new counted(3));
+        domain.call([&] { domain.call([&ran] { ran++; }); });
+    }
+    // The destructor has waited for both, and for what the first has called.
+    CHECK(counted::alive == 0 && ran == 6);
+}
+
 struct row {
     std::uint64_t hits;
     std::int64_t balance;
@@ -225,6 +248,7 @@ void classes()
     caches();
     pointers();
     srcu();
+    srcu_callbacks();
     per_cpu();
 }
 
