@@ -77,7 +77,8 @@ pub struct Table {
     /// The same for callers that know a layout. Behind the other one: a tool closes both at once.
     pub layout_bytes_end: AtomicUsize,
     /// Address of the heap's window. Its value before the start is too far from every user address:
-    /// none is within the heap, whether a thread reads the old or new `heap_bytes_end`.
+    /// none is within the heap, whether a thread reads the old or new `heap_bytes_end`. In a
+    /// hardened process it stays: each free takes the slow path.
     pub window: AtomicUsize,
     /// Bytes of the window, from its address, whose granules may be in use.
     pub heap_bytes_end: AtomicUsize,

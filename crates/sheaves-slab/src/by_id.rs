@@ -94,7 +94,7 @@ pub fn take_reads_zero(object: usize) -> bool {
 /// The caller no longer uses the block.
 #[inline]
 pub unsafe fn free_quick(block: usize) -> bool {
-    let entry = granule::entry_of(block).unwrap_or(0) as u16;
+    let entry = granule::owner_of(block).unwrap_or(0) as u16;
     CacheId::of_size_class_entry(entry).is_some_and(|id| hardened::free_quick(id, block))
 }
 

@@ -17,24 +17,40 @@
 //! fast path of `free` reads it without ordering: the address itself reached the caller by a path
 //! that is ordered after the write of the entry.
 
-use core::sync::atomic::{AtomicU16, Ordering};
+use core::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 
 use sheaves_percpu::internal::TABLE;
 
 use crate::space::cache_id::WATCHED;
+use crate::space::checking;
 use crate::space::window::{self, GRANULE_BYTES};
 
 /// Number of a granule, counted from the start of the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Granule(pub(crate) u32);
 
+/// The window's address in any process. As in [`TABLE`], it is far from every address before the
+/// heap's start.
+static WINDOW: AtomicUsize = AtomicUsize::new(1 << 63);
+
 /// The owner map's entry for an address, for the fast path of `free`; `None` for an address outside
-/// the heap.
+/// the heap, and in a hardened process.
 #[inline(always)]
 #[must_use]
 pub fn entry_of(address: usize) -> Option<usize> {
+    entry_in(&TABLE.window, address)
+}
+
+/// [`entry_of`] in any process.
+#[inline]
+pub(crate) fn owner_of(address: usize) -> Option<usize> {
+    entry_in(&WINDOW, address)
+}
+
+#[inline(always)]
+fn entry_in(window: &AtomicUsize, address: usize) -> Option<usize> {
     // Relaxed, both: see the head of this file. The heap's end only grows.
-    let window = TABLE.window.load(Ordering::Relaxed);
+    let window = window.load(Ordering::Relaxed);
     let offset = address.wrapping_sub(window);
     if offset >= TABLE.heap_bytes_end.load(Ordering::Relaxed) {
         return None;
@@ -56,7 +72,7 @@ fn entry_at(window: usize, number: usize) -> &'static AtomicU16 {
 #[inline]
 #[must_use]
 pub fn is_watched(object: usize) -> bool {
-    entry_of(object) == Some(usize::from(WATCHED))
+    owner_of(object) == Some(usize::from(WATCHED))
 }
 
 impl Granule {
@@ -65,7 +81,7 @@ impl Granule {
     #[must_use]
     pub fn of(address: usize) -> Option<Granule> {
         // Relaxed, both: see the head of this file. The heap's end only grows.
-        let offset = address.wrapping_sub(TABLE.window.load(Ordering::Relaxed));
+        let offset = address.wrapping_sub(WINDOW.load(Ordering::Relaxed));
         let is_inside = offset < TABLE.heap_bytes_end.load(Ordering::Relaxed);
         is_inside.then_some(Granule((offset / GRANULE_BYTES) as u32))
     }
@@ -130,7 +146,10 @@ pub(crate) fn in_slabs() -> impl Iterator<Item = Granule> {
 
 /// Publishes that the heap has `granules`. Under the chunks lock.
 pub(crate) fn publish(granules: usize) {
-    // Release, both: the entries are mapped. Readers need no Acquire, as in `set_entry`.
-    TABLE.window.store(window::OWNERS.base(), Ordering::Release);
+    // Release, all: the entries are mapped. Readers need no Acquire, as in `set_entry`.
+    WINDOW.store(window::OWNERS.base(), Ordering::Release);
+    if !checking::is_hardened() {
+        TABLE.window.store(window::OWNERS.base(), Ordering::Release);
+    }
     TABLE.heap_bytes_end.store((first().0 as usize + granules) * GRANULE_BYTES, Ordering::Release);
 }
