@@ -17,7 +17,7 @@
 
 use core::sync::atomic::{AtomicU16, Ordering};
 
-use sheaves_percpu::internal::{TABLE, Word};
+use sheaves_percpu::internal::{InPage, TABLE, Word};
 use sheaves_slab::internal::shape::{CANARY_BYTES, ZONE_BYTES, stride_for};
 use sheaves_slab::internal::window::GRANULE_BYTES;
 use sheaves_slab::internal::{CacheId, checking, chunk};
@@ -195,14 +195,14 @@ fn is_aligned(class: usize, align: usize) -> bool {
 /// For each size, in quanta rounded up: the offset of the word from which `malloc` allocates. That
 /// of the class's main sheaf, unless [`harden`] or [`draw_samples`] replaces it.
 #[doc(hidden)]
-pub static WORDS: [AtomicU16; MAIN_WORDS.len()] = {
+pub static WORDS: InPage<[AtomicU16; MAIN_WORDS.len()]> = {
     let mut words = [const { AtomicU16::new(0) }; MAIN_WORDS.len()];
     let mut quanta = 0;
     while quanta < words.len() {
         words[quanta] = AtomicU16::new(MAIN_WORDS[quanta]);
         quanta += 1;
     }
-    words
+    InPage::new(words)
 };
 
 /// For each size, in quanta rounded up: the offset of the word of its class's main sheaf. For

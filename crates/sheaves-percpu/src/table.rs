@@ -20,6 +20,7 @@
 //! | words of the bootstrap block | the slots lock's holder | before a word's number is published |
 
 use core::mem::offset_of;
+use core::ops::Deref;
 use core::sync::atomic::{AtomicIsize, AtomicPtr, AtomicUsize, Ordering};
 
 use sheaves_sys::topology::CPUS_MAX;
@@ -59,6 +60,37 @@ pub(crate) fn init_bootstrap(word: Word) {
 /// Entries before entry 0: `cpu_id` is -1 (not initialised) or -2 (registration failed).
 const ENTRIES_BEFORE: usize = 2;
 
+/// Bytes before the value of an [`InPage`]: 13 cache lines.
+pub const IN_PAGE: usize = 13 * 64;
+
+/// A static that each call of `malloc` or `free` reads, away from the beginning of its page. A
+/// level-1 cache has one set, of eight or twelve ways, for the same line of every page. Blocks of a
+/// page and more begin with their first line: a program that writes to the beginnings of eight
+/// pages would displace a value that is there. 13 is odd, since most small blocks begin at a
+/// multiple of 128 bytes.
+#[derive(Debug)]
+#[repr(C, align(4096))]
+pub struct InPage<T> {
+    before: [u8; IN_PAGE],
+    value: T,
+}
+
+impl<T> InPage<T> {
+    /// Places a value.
+    pub const fn new(value: T) -> InPage<T> {
+        InPage { before: [0; IN_PAGE], value }
+    }
+}
+
+impl<T> Deref for InPage<T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
 /// The table of bases. It is a static, so that its address is a constant of the fast path. Only the
 /// pages of existing slots are ever touched.
 ///
@@ -67,7 +99,7 @@ const ENTRIES_BEFORE: usize = 2;
 /// one page with all entries that a start fills where the kernel's masks have 256 CPUs. Handles of
 /// caches and callers with a layout read `SOURCES` in place of the entries.
 #[derive(Debug)]
-#[repr(C, align(4096))]
+#[repr(C)]
 pub struct Table {
     /// The fields of the only [`Access`](crate::Access), both 0 before the start.
     pub(crate) rseq_cs: AtomicIsize,
@@ -86,11 +118,11 @@ pub struct Table {
 }
 
 /// Before the start, only the entries for threads without a slot are read.
-pub static TABLE: Table = {
+pub static TABLE: InPage<Table> = {
     let mut entries = [const { AtomicPtr::new(core::ptr::null_mut()) }; ENTRIES_BEFORE + CPUS_MAX];
     entries[0] = AtomicPtr::new((&raw const BOOTSTRAP_BLOCK).cast_mut());
     entries[1] = AtomicPtr::new((&raw const BOOTSTRAP_BLOCK).cast_mut());
-    Table {
+    InPage::new(Table {
         rseq_cs: AtomicIsize::new(0),
         slot: AtomicIsize::new(0),
         fast_bytes_end: AtomicUsize::new(0),
@@ -98,7 +130,7 @@ pub static TABLE: Table = {
         window: AtomicUsize::new(1 << 63),
         heap_bytes_end: AtomicUsize::new(0),
         entries,
-    }
+    })
 };
 
 /// A second table of bases, for transactions that take objects from the first of two words, or from
@@ -175,4 +207,5 @@ pub(crate) fn current_block(slot: i32) -> usize {
 const _: () = {
     assert!(size_of::<BootstrapBlock>() == BLOCK_BYTES);
     assert!(ENTRY_0 == 64 && offset_of!(Table, slot) == 8);
+    assert!(offset_of!(InPage<Table>, value) == IN_PAGE);
 };

@@ -14,16 +14,16 @@ macro_rules! pop_by_size {
     (table = $table:path, slow = $slow:path) => {
         ::core::arch::naked_asm!(
             $crate::rseq_descriptor!(abort = "{slow}"),
-            "adrp x9, {data}",
-            "add x9, x9, :lo12:{data}",
+            "adrp x9, {data} + {in_page}",
+            "add x9, x9, :lo12:{data} + {in_page}",
             "add x10, x9, {limit}",
             "ldar x10, [x10]",
             "cmp x0, x10",
             "b.hs 7f",
             "add x10, x0, #15",
             "lsr x10, x10, #4",
-            "adrp x11, {table}",
-            "add x11, x11, :lo12:{table}",
+            "adrp x11, {table} + {in_page}",
+            "add x11, x11, :lo12:{table} + {in_page}",
             "ldrh w10, [x11, x10, lsl #1]",
             "ldp x11, x12, [x9]",
             "mrs x13, tpidr_el0",
@@ -44,6 +44,7 @@ macro_rules! pop_by_size {
             slow = sym $slow,
             data = sym $crate::internal::TABLE,
             limit = const ::core::mem::offset_of!($crate::internal::Table, fast_bytes_end),
+            in_page = const $crate::internal::IN_PAGE,
             bases = const $crate::internal::ENTRY_0,
         )
     };
@@ -58,8 +59,8 @@ macro_rules! push_by_address {
     (slow = $slow:path) => {
         ::core::arch::naked_asm!(
             $crate::rseq_descriptor!(abort = "{slow}"),
-            "adrp x9, {data}",
-            "add x9, x9, :lo12:{data}",
+            "adrp x9, {data} + {in_page}",
+            "add x9, x9, :lo12:{data} + {in_page}",
             "ldp x11, x12, [x9, {window}]",
             "sub x10, x0, x11",
             "cmp x10, x12",
@@ -91,6 +92,7 @@ macro_rules! push_by_address {
                 assert!(end == window + 8);
                 window
             },
+            in_page = const $crate::internal::IN_PAGE,
             bases = const $crate::internal::ENTRY_0,
         )
     };

@@ -14,23 +14,24 @@
 /// The body of a naked `extern "C" fn(usize) -> *mut u8`: pops an object from the word that a table
 /// gives for a size.
 ///
-/// - `table`: static array of `u16`: the word's offset for each size, in units of 16 bytes, rounded
-///   up. It covers the sizes below `fast_bytes_end` of [`Table`](crate::table::Table).
+/// - `table`: static [`InPage`](crate::table::InPage) of an array of `u16`: the word's offset for
+///   each size, in units of 16 bytes, rounded up. It covers the sizes below `fast_bytes_end` of
+///   [`Table`](crate::table::Table).
 /// - `slow`: `extern "C"` function of the same type, for everything else.
 #[macro_export]
 macro_rules! pop_by_size {
     (table = $table:path, slow = $slow:path) => {
         ::core::arch::naked_asm!(
             $crate::rseq_descriptor!(abort = "{slow}"),
-            "cmp rdi, qword ptr [rip + {data} + {limit}]",
+            "cmp rdi, qword ptr [rip + {data} + {in_page} + {limit}]",
             "jae {slow}",
             "lea rax, [rdi + 15]",
             "shr rax, 4",
-            "lea rcx, [rip + {table}]",
+            "lea rcx, [rip + {table} + {in_page}]",
             "movzx ecx, word ptr [rcx + 2*rax]",
-            "mov rdx, qword ptr [rip + {data}]",
-            "mov rsi, qword ptr [rip + {data} + 8]",
-            "lea r8, [rip + {data} + {bases}]",
+            "mov rdx, qword ptr [rip + {data} + {in_page}]",
+            "mov rsi, qword ptr [rip + {data} + {in_page} + 8]",
+            "lea r8, [rip + {data} + {in_page} + {bases}]",
             $crate::rseq_arm!("rax", rseq_cs = "rdx", "r10" = "rsi"),
             "add rcx, qword ptr [r8 + 8*r10]",
             "mov r10, qword ptr [rcx]",
@@ -45,6 +46,7 @@ macro_rules! pop_by_size {
             slow = sym $slow,
             data = sym $crate::internal::TABLE,
             limit = const ::core::mem::offset_of!($crate::internal::Table, fast_bytes_end),
+            in_page = const $crate::internal::IN_PAGE,
             bases = const $crate::internal::ENTRY_0,
         )
     };
@@ -64,18 +66,18 @@ macro_rules! push_by_address {
     (slow = $slow:path) => {
         ::core::arch::naked_asm!(
             $crate::rseq_descriptor!(abort = "{slow}"),
-            "mov rax, qword ptr [rip + {data} + {window}]",
+            "mov rax, qword ptr [rip + {data} + {in_page} + {window}]",
             "mov rcx, rdi",
             "sub rcx, rax",
-            "cmp rcx, qword ptr [rip + {data} + {end}]",
+            "cmp rcx, qword ptr [rip + {data} + {in_page} + {end}]",
             "jae {slow}",
             "test dil, 15",
             "jnz {slow}",
             "shr rcx, 16",
             "movzx ecx, word ptr [rax + 2*rcx]",
-            "mov rdx, qword ptr [rip + {data}]",
-            "mov rsi, qword ptr [rip + {data} + 8]",
-            "lea r8, [rip + {data} + {bases}]",
+            "mov rdx, qword ptr [rip + {data} + {in_page}]",
+            "mov rsi, qword ptr [rip + {data} + {in_page} + 8]",
+            "lea r8, [rip + {data} + {in_page} + {bases}]",
             $crate::rseq_arm!("rax", rseq_cs = "rdx", "r10" = "rsi"),
             "add rcx, qword ptr [r8 + 8*r10]",
             "mov r10, qword ptr [rcx]",
@@ -90,6 +92,7 @@ macro_rules! push_by_address {
             data = sym $crate::internal::TABLE,
             window = const ::core::mem::offset_of!($crate::internal::Table, window),
             end = const ::core::mem::offset_of!($crate::internal::Table, heap_bytes_end),
+            in_page = const $crate::internal::IN_PAGE,
             bases = const $crate::internal::ENTRY_0,
         )
     };

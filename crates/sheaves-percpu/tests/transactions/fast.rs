@@ -31,10 +31,10 @@ pub(crate) unsafe fn push(word: Word, object: usize) -> bool {
 mod whole {
     use core::sync::atomic::{AtomicUsize, Ordering};
 
-    use sheaves_percpu::internal::{TABLE, Word, pop_slow, push_slow};
+    use sheaves_percpu::internal::{InPage, TABLE, Word, pop_slow, push_slow};
 
     /// Sizes from 0 to 16 give the word below.
-    static WORDS: [u16; 2] = [WORD.offset() as u16; 2];
+    static WORDS: InPage<[u16; 2]> = InPage::new([WORD.offset() as u16; 2]);
     const WORD: Word = Word::new(50);
 
     /// The lowest address that may be mapped: below every number that is used as an object.
