@@ -112,6 +112,7 @@ impl SlabLists {
     /// to look at.
     pub(crate) fn sort(&mut self, shape: &Shape, most: usize) -> bool {
         for _ in 0..most {
+            lock::step();
             let (list, next) = self.unsorted;
             let Some(number) = next.checked_sub(1) else {
                 if list == WATCHED {

@@ -4,6 +4,7 @@
 use core::sync::atomic::Ordering;
 
 use sheaves_rcu::Cookie;
+use sheaves_sys::lock::STEPS_MAX;
 use sheaves_sys::membarrier::Reach;
 
 use crate::checked::{incoming, quarantine};
@@ -61,12 +62,9 @@ fn flush_slots(id: CacheId, reach: Reach) -> bool {
     is_complete
 }
 
-/// This many slabs are looked at under a cache's lock.
-const SORTED: usize = 1024;
-
 /// True if there are others to look at.
 fn sort_step(id: CacheId) -> bool {
-    id.descriptor().slabs.lock().sort(id.shape(), SORTED)
+    id.descriptor().slabs.lock().sort(id.shape(), STEPS_MAX / 2)
 }
 
 /// Before an allocation fails: memory that caches hold unused becomes free: depots, and sheaves of
