@@ -309,6 +309,26 @@ fn a_child_keeps_what_is_pending() {
     assert_eq!(ran(), 100);
 }
 
+/// A callback that another thread runs at the fork is not called again, and not waited for.
+#[test]
+fn a_child_does_not_wait_for_the_callback_of_another_thread() {
+    let _alone = alone();
+    let (domain, (count, ran)) = (domain(), counter());
+    let (begun, go_on) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (has_begun, may_go_on) = (Arc::clone(&begun), Arc::clone(&go_on));
+    domain.defer(move || {
+        has_begun.store(true, Ordering::SeqCst);
+        wait_until("the fork", || may_go_on.load(Ordering::SeqCst));
+        count.fetch_add(1, Ordering::SeqCst);
+    });
+    wait_until("the callback", || begun.load(Ordering::SeqCst));
+    let in_child = || domain.barrier().is_ok() && domain.is_idle() && ran() == 0;
+    assert!(children::in_child(Duration::from_secs(30), in_child));
+    go_on.store(true, Ordering::SeqCst);
+    domain.barrier().unwrap();
+    assert_eq!(ran(), 1);
+}
+
 #[test]
 fn forks_beside_callbacks() {
     let _alone = alone();
@@ -319,10 +339,10 @@ fn forks_beside_callbacks() {
                 while !stop.load(Ordering::Relaxed) {
                     let (count, ran) = counter();
                     let guard = shared.read();
-                    (0..20).for_each(|_| defer_count(shared, &count));
+                    (0..5000).for_each(|_| defer_count(shared, &count));
                     drop(guard);
                     shared.barrier().unwrap();
-                    assert_eq!(ran(), 20);
+                    assert_eq!(ran(), 5000);
                 }
             });
         }

@@ -60,6 +60,40 @@ static void heads(void)
     CHECK(sheaves_free_rcu_head(NULL, heads) == 0 && sheaves_free_rcu_head(NULL, NULL) == 0);
 }
 
+struct owner {
+    struct sheaves_head head;
+    sheaves_srcu *domain;
+};
+
+static void destroy(struct sheaves_head *head)
+{
+    sheaves_srcu_destroy(((struct owner *)head)->domain);
+}
+
+/* A domain that is destroyed in a callback of its own stays as it is; another one ends there. */
+static void domains(void)
+{
+    struct sheaves_head heads[2] = { { { 0, 0 } }, { { 0, 0 } } };
+    struct sheaves_head *between = (struct sheaves_head *)(void *)((char *)heads + 4);
+    sheaves_srcu *domain = sheaves_srcu_create();
+    struct owner own = { { { 0, 0 } }, domain }, other = { { { 0, 0 } }, sheaves_srcu_create() };
+    sheaves_srcu_section section;
+
+    CHECK(domain && other.domain && sheaves_srcu_call(domain, between, call) == EINVAL);
+    CHECK(sheaves_srcu_call(domain, &own.head, destroy) == 0);
+    CHECK(sheaves_srcu_call(domain, &other.head, destroy) == 0);
+    CHECK(sheaves_srcu_barrier(domain) == 0);
+    section = sheaves_srcu_read_lock(domain);
+    CHECK(sheaves_srcu_call(domain, heads, call) == 0);
+    sheaves_srcu_read_unlock(domain, section);
+    CHECK(sheaves_srcu_synchronize(domain) == 0);
+    sheaves_rcu_read_lock();
+    sheaves_srcu_destroy(domain);
+    sheaves_rcu_read_unlock();
+    sheaves_srcu_destroy(domain);
+    sheaves_srcu_destroy(NULL);
+}
+
 static void memory(void)
 {
     void *block = NULL, *same;
@@ -88,6 +122,7 @@ int main(void)
 {
     caches();
     heads();
+    domains();
     memory();
     CHECK(sheaves_rcu_barrier() == 0);
     puts("ok");
