@@ -135,9 +135,6 @@ fn make_slab(shape: &Shape) -> Option<Run> {
     if !shape.is_plain() && !made.reads_zero {
         object_bytes::zero(address, shape.granules * GRANULE_BYTES);
     }
-    if shape.unreadable {
-        object_bytes::make_inaccessible(address, shape.granules * GRANULE_BYTES);
-    }
     if let Some(constructor) = shape.constructor {
         assert_none_held();
         for index in 0..shape.slab_objects {
@@ -169,8 +166,9 @@ fn make_guard() {
     }
     if let Some(guard) = chunk::begin_run(1, 1) {
         GUARDS.add(1);
-        object_bytes::make_inaccessible(guard.first.address(), GRANULE_BYTES);
+        // First: a child frees runs that are not finished, and uses them again.
         chunk::finish_run(&guard);
+        object_bytes::make_inaccessible(guard.first.address(), GRANULE_BYTES);
     }
 }
 
@@ -184,5 +182,8 @@ fn add_slab(id: CacheId, shape: &Shape, slabs: &mut SlabLists, made: &Run) {
     slabs.list(first, shape);
     chunk::finish_run(made);
     let bytes = shape.granules * GRANULE_BYTES;
+    if shape.unreadable {
+        object_bytes::make_inaccessible(first.address(), bytes);
+    }
     probe::slab_made(id.number().into(), first.address(), bytes);
 }
