@@ -60,17 +60,6 @@ pub(super) const ROUTES: [(Route, &str); 17] = [
 ];
 
 impl Route {
-    /// A random route that every thread may use; the slow ones seldom.
-    pub(super) fn any(random: &mut Random) -> Route {
-        let route = ROUTES[random.below(ROUTES.len() as u64) as usize].0;
-        let is_seldom = matches!(route, Route::Large | Route::Hurry | Route::Checked);
-        match route {
-            Route::Passing => Route::Cache,
-            _ if is_seldom && !random.one_in(16) => Route::Small,
-            _ => route,
-        }
-    }
-
     /// A random route that readers may use, since it never waits for a grace period and never
     /// leaks: see [`sheaves_rcu::defer`].
     pub(super) fn any_of_readers(random: &mut Random) -> Route {

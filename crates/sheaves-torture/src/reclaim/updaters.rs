@@ -12,7 +12,7 @@ use super::broken::{Batch, Broken};
 use super::counts::{COUNTS, Deed};
 use super::object::Body;
 use super::readers;
-use super::route::Route;
+use super::route::{ROUTES, Route};
 use super::routes;
 use super::world::WORLD;
 use crate::cache_misses::CacheMisses;
@@ -59,8 +59,20 @@ pub(super) fn update_and_duel(broken: Option<Broken>) {
 
 /// Replaces a few objects of one route in a row, so that sheaves and blocks are filled; seldom, but
 /// at least once, very many.
+/// A random route that every thread may use; the slow ones seldom, once they were used.
+fn any_route(random: &mut Random) -> Route {
+    let route = ROUTES[random.below(ROUTES.len() as u64) as usize].0;
+    let is_slow = matches!(route, Route::Large | Route::Hurry | Route::Checked);
+    let [_, deferred, _] = COUNTS.counts(route);
+    match route {
+        Route::Passing => Route::Cache,
+        _ if is_slow && deferred > 0 && !random.one_in(16) => Route::Small,
+        _ => route,
+    }
+}
+
 fn update_some(random: &mut Random, batch: &mut Batch) {
-    let route = Route::any(random);
+    let route = any_route(random);
     if random.one_in(1_000) || COUNTS.number_of(Deed::Burst) == 0 {
         let count = random.below(BURST) as usize;
         routes::burst(route, count, random, batch);
@@ -91,7 +103,7 @@ fn short_thread() -> Option<JoinHandle<()>> {
         let (mut random, mut batch) = (Random::new(), Batch::new(None));
         readers::section(&mut random, &mut batch);
         for _ in 0..random.below(6) {
-            routes::update(Route::any(&mut random), &mut random, &mut batch);
+            routes::update(any_route(&mut random), &mut random, &mut batch);
         }
     };
     std::thread::Builder::new().stack_size(STACK_BYTES).spawn(body).ok()
