@@ -59,18 +59,6 @@ pub(super) fn update_and_duel(broken: Option<Broken>) {
 
 /// Replaces a few objects of one route in a row, so that sheaves and blocks are filled; seldom, but
 /// at least once, very many.
-/// A random route that every thread may use; the slow ones seldom, once they were used.
-fn any_route(random: &mut Random) -> Route {
-    let route = ROUTES[random.below(ROUTES.len() as u64) as usize].0;
-    let is_slow = matches!(route, Route::Large | Route::Hurry | Route::Checked);
-    let [_, deferred, _] = COUNTS.counts(route);
-    match route {
-        Route::Passing => Route::Cache,
-        _ if is_slow && deferred > 0 && !random.one_in(16) => Route::Small,
-        _ => route,
-    }
-}
-
 fn update_some(random: &mut Random, batch: &mut Batch) {
     let route = any_route(random);
     if random.one_in(1_000) || COUNTS.number_of(Deed::Burst) == 0 {
@@ -80,6 +68,18 @@ fn update_some(random: &mut Random, batch: &mut Batch) {
     }
     for _ in 0..random.below(40) {
         routes::update(route, random, batch);
+    }
+}
+
+/// A random route that every thread may use; the slow ones seldom, once they were used.
+fn any_route(random: &mut Random) -> Route {
+    let route = ROUTES[random.below(ROUTES.len() as u64) as usize].0;
+    let is_slow = matches!(route, Route::Large | Route::Hurry | Route::Checked);
+    let [_, deferred, _] = COUNTS.counts(route);
+    match route {
+        Route::Passing => Route::Cache,
+        _ if is_slow && deferred > 0 && !random.one_in(16) => Route::Small,
+        _ => route,
     }
 }
 
