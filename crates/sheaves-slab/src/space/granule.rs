@@ -17,7 +17,7 @@
 //! fast path of `free` reads it without ordering: the address itself reached the caller by a path
 //! that is ordered after the write of the entry.
 
-use core::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU16, Ordering};
 
 use sheaves_percpu::internal::TABLE;
 
@@ -29,28 +29,24 @@ use crate::space::window::{self, GRANULE_BYTES};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Granule(pub(crate) u32);
 
-/// The window's address in any process. As in [`TABLE`], it is far from every address before the
-/// heap's start.
-static WINDOW: AtomicUsize = AtomicUsize::new(1 << 63);
-
 /// The owner map's entry for an address, for the fast path of `free`; `None` for an address outside
 /// the heap, and in a hardened process.
 #[inline(always)]
 #[must_use]
 pub fn entry_of(address: usize) -> Option<usize> {
-    entry_in(&TABLE.window, address)
+    // Relaxed: see the head of this file.
+    entry_in(TABLE.window.load(Ordering::Relaxed), address)
 }
 
 /// [`entry_of`] in any process.
 #[inline]
 pub(crate) fn owner_of(address: usize) -> Option<usize> {
-    entry_in(&WINDOW, address)
+    entry_in(window::OWNERS.base(), address)
 }
 
 #[inline(always)]
-fn entry_in(window: &AtomicUsize, address: usize) -> Option<usize> {
-    // Relaxed, both: see the head of this file. The heap's end only grows.
-    let window = window.load(Ordering::Relaxed);
+fn entry_in(window: usize, address: usize) -> Option<usize> {
+    // Relaxed: see the head of this file. The heap's end only grows.
     let offset = address.wrapping_sub(window);
     if offset >= TABLE.heap_bytes_end.load(Ordering::Relaxed) {
         return None;
@@ -80,8 +76,8 @@ impl Granule {
     #[inline]
     #[must_use]
     pub fn of(address: usize) -> Option<Granule> {
-        // Relaxed, both: see the head of this file. The heap's end only grows.
-        let offset = address.wrapping_sub(WINDOW.load(Ordering::Relaxed));
+        // Relaxed: see the head of this file. The heap's end only grows.
+        let offset = address.wrapping_sub(window::OWNERS.base());
         let is_inside = offset < TABLE.heap_bytes_end.load(Ordering::Relaxed);
         is_inside.then_some(Granule((offset / GRANULE_BYTES) as u32))
     }
@@ -146,8 +142,7 @@ pub(crate) fn in_slabs() -> impl Iterator<Item = Granule> {
 
 /// Publishes that the heap has `granules`. Under the chunks lock.
 pub(crate) fn publish(granules: usize) {
-    // Release, all: the entries are mapped. Readers need no Acquire, as in `set_entry`.
-    WINDOW.store(window::OWNERS.base(), Ordering::Release);
+    // Release, both: the entries are mapped. Readers need no Acquire, as in `set_entry`.
     if !checking::is_hardened() {
         TABLE.window.store(window::OWNERS.base(), Ordering::Release);
     }

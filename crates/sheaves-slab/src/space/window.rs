@@ -70,7 +70,8 @@ const BEFORE_BYTES_MAX: usize = 2 * GAP_BYTES_MAX;
 /// One growing part of the window.
 #[derive(Debug)]
 pub(crate) struct Region {
-    /// First address; written once by [`start`].
+    /// First address; written once by [`start`]. Before, it is too far from every user address:
+    /// none is within the heap, whether a thread reads the old or new end of it.
     base: AtomicUsize,
     /// Bytes that are mapped or skipped, from `base`; grows under the lock of the region's owner.
     mapped: AtomicUsize,
@@ -82,8 +83,8 @@ pub(crate) struct Region {
 
 impl Region {
     const fn new() -> Region {
-        let [base, mapped, skipped, limit] = [const { AtomicUsize::new(0) }; 4];
-        Region { base, mapped, skipped, limit }
+        let [mapped, skipped, limit] = [const { AtomicUsize::new(0) }; 3];
+        Region { base: AtomicUsize::new(1 << 63), mapped, skipped, limit }
     }
 
     /// First address.
