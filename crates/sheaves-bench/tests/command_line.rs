@@ -221,6 +221,15 @@ fn deferred_frees_are_timed_and_what_they_leave_behind() {
     assert_eq!(versus, ["floor", "before"]);
 }
 
+/// In a process of its own, where nothing else is freed meanwhile.
+#[test]
+fn memory_of_entries_is_at_least_theirs() {
+    let args = ["map/memory", "--quick", "--sizes", "200000", "--contenders", "dashmap"];
+    let (_, report) = report_of(&[&args[..], &["--json", "/dev/stdout"]].concat());
+    let figure = row(&report, "map/memory/1t/200000", "dashmap")["median"].as_f64().unwrap();
+    assert!(figure >= 8.0, "{figure}");
+}
+
 #[test]
 fn bulk_has_footprints() {
     let (text, report) = report_of(&["bulk/1t", "--quick", "--json", "/dev/stdout"]);
