@@ -36,9 +36,9 @@ pub extern "C" fn sheaves_srcu_create() -> *mut SheavesSrcu {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sheaves_srcu_destroy(domain: *mut SheavesSrcu) {
     // SAFETY: the same contract: it ends below, when no callback is left.
-    let Some(SheavesSrcu(calls)) = (unsafe { domain.as_ref::<'static>() }) else { return };
-    while !calls.is_idle() {
-        if calls.barrier().is_err() {
+    let Some(SheavesSrcu(srcu)) = (unsafe { domain.as_ref::<'static>() }) else { return };
+    while !srcu.is_idle() {
+        if srcu.barrier().is_err() {
             report::report(format_args!("srcu: domain {domain:p} is destroyed with callbacks"));
             return;
         }
