@@ -1,6 +1,7 @@
 /* When the library has a thread. Argument: what the program does.
  *   small    less than 32 MiB are freed, beside another thread: there is none at any time
  *   single   much is freed in a program of one thread: there is none either
+ *   shift    the bytes in use stay, but not their sizes: there is one, since much is unused
  *   idle     much is freed beside another thread: there is one, which ends within three seconds
  *   sandbox  the same, and the program enters a sandbox: it has ended before that
  *   child    the same, and the program forks: the child has one thread, so there is none
@@ -67,6 +68,20 @@ static void use(int blocks) {
     for (long i = 0; i < blocks; i++) free(block[i * 7919 % blocks]);
 }
 
+/* Replaces blocks at random. As many bytes are in use all the time; the blocks of every other phase
+ * have sizes of other classes. */
+static void replace(int phase) {
+    static char *block[BLOCKS];
+    static unsigned long random = 1;
+    for (int i = 0; i < 4 * BLOCKS; i++) {
+        random = random * 6364136223846793005 + 1442695040888963407;
+        int place = (random >> 33) % BLOCKS, step = (random >> 20) % 8;
+        free(block[place]);
+        CHECK(block[place] = malloc(512 + 256 * step + (phase & 1 ? 128 : 0)));
+        memset(block[place], 1, 512);
+    }
+}
+
 static void confine(void) {
     struct sock_filter filter[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
     struct sock_fprog program = {1, filter};
@@ -101,6 +116,11 @@ int main(int count, char **argument) {
         long begin_ms = now_ms();
         while (now_ms() < begin_ms + 500) use(BLOCKS), use(BLOCKS / 10);
         CHECK(attempts > 0 && attempts <= 2 + (now_ms() - begin_ms) / 100);
+        return 0;
+    }
+    if (!strcmp(argument[1], "shift")) {
+        /* The test ends this program after a minute. */
+        for (int phase = 0; !threads(own); phase++) replace(phase);
         return 0;
     }
     int has_thread = 0;

@@ -60,7 +60,7 @@ fn threads_may_allocate_while_they_end() {
 fn library_has_a_thread_while_there_is_something_to_do() {
     // Its pthread_create is the one that the preload object calls.
     let program = compile_as("gcc", "library_thread.c", &["-rdynamic"]);
-    for kind in ["small", "single", "idle", "sandbox", "child", "refused"] {
+    for kind in ["small", "single", "shift", "idle", "sandbox", "child", "refused"] {
         // What is unused goes at once: the limit of `idle` is that of a thread without work.
         let decay = if kind == "idle" { &[("SHEAVES_DECAY_MS", "100")][..] } else { &[] };
         for variables in &CONFIGURATIONS[..4] {

@@ -51,6 +51,9 @@ pub(crate) fn tick(reach: Reach) -> bool {
     let is_left = left_bytes >= LEFT_BYTES_MIN;
     if !is_left {
         pool::trim();
+    } else if reach == Reach::Quiet {
+        // A thread of the program does a piece of it at each tick.
+        chunk::note_unused(left_bytes);
     }
     is_left
 }

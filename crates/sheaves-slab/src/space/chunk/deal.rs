@@ -128,10 +128,6 @@ fn do_due() {
         internal::arm_keeper(false);
     }
     if due & TICK != 0 {
-        let dirty = CHUNKS.lock().dirty;
-        if dirty >= MUCH {
-            due::note_unused(dirty * GRANULE_BYTES);
-        }
         keeper::tick_here();
     }
     if due & SURPLUS != 0 {
