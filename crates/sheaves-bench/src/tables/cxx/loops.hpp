@@ -1,10 +1,12 @@
-// What the contenders of `cxx` do, and how long that takes: for those on Sheaves and for peers.
+// What the contenders of `cxx` do, how long that takes, and how a program answers with it: for
+// those on Sheaves and for peers.
 #ifndef SHEAVES_BENCH_CXX_LOOPS
 #define SHEAVES_BENCH_CXX_LOOPS
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <list>
 #include <map>
@@ -86,9 +88,6 @@ void add_containers(std::vector<contender> &to, const char *name)
     to.push_back({"unordered_map", name, replace_in<table<A>>, nullptr});
 }
 
-// Of peers.cpp. The calling thread is the one that runs them.
-void add_peers(std::vector<contender> &to);
-
 inline const contender *find(const std::vector<contender> &all, const char *row, const char *name)
 {
     for (const contender &one : all)
@@ -120,6 +119,23 @@ inline double sample(const contender &of)
     if (of.finish)
         of.finish();
     return found;
+}
+
+// The main function. Arguments: the row and the contender. Each line of input is answered by a
+// sample, as `harness/child.rs` reads it.
+inline int serve(int argc, char **argv, const std::vector<contender> &all)
+{
+    const contender *const asked = argc == 3 ? find(all, argv[1], argv[2]) : nullptr;
+
+    if (!asked)
+        return 2;
+    for (int next; (next = std::getchar()) != EOF;) {
+        if (next != '\n')
+            continue;
+        std::printf("{\"Ok\":[%.4f]}\n", sample(*asked));
+        std::fflush(stdout);
+    }
+    return 0;
 }
 
 } // namespace loops

@@ -10,14 +10,13 @@
 //! `sheaves_call_rcu`, whose function frees. `rcu_retire` has `std::default_delete`, in a
 //! program with `<sheaves/new.hpp>`. Containers have `sheaves::allocator`, the default resource of
 //! `std::pmr` set to a `sheaves::memory_resource`, or `std::allocator` with `<sheaves/new.hpp>`
-//! (`std`). `mimalloc` is an allocator that calls `mi_malloc` and `mi_free`: it stands for
-//! `std::allocator` on mimalloc, without the call of `operator new`. `glibc` is the same with
-//! `malloc`. `liburcu-memb` has objects from mimalloc, and is called from C++: Debian has no other
-//! package of RCU for C++.
+//! (`std`). `mimalloc` is `std::allocator` in a program with mimalloc's operators, `glibc` an
+//! allocator that calls `malloc` and `free`. `liburcu-memb` has objects from mimalloc, and is
+//! called from C++: Debian has no other package of RCU for C++.
 //!
-//! Contenders are processes of one program, which is compiled for that: its containers differ in
-//! their allocator alone, and the libraries are linked statically, liburcu excepted. A sample is
-//! 20 ms; what was retired in it is freed behind it.
+//! Contenders are processes of two programs, which are compiled for that: ours and that of the
+//! peers. Containers differ in their allocator alone, and the libraries are linked statically,
+//! liburcu excepted. A sample is 20 ms; what was retired in it is freed behind it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -79,31 +78,48 @@ fn compare(row: &mut Judge<'_>, name: &str) {
 }
 
 fn sampler(row: &str, contender: &str) -> Result<Sampler, Failure> {
-    static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let program = PROGRAM.get_or_init(compile).as_ref().map_err(Failure::run)?;
+    type Program = OnceLock<Result<PathBuf, String>>;
+    static OURS: Program = OnceLock::new();
+    static PEERS: Program = OnceLock::new();
+    let program = if TABLE.ours.contains(&contender) {
+        OURS.get_or_init(compile_ours)
+    } else {
+        PEERS.get_or_init(compile_peers)
+    };
+    let program = program.as_ref().map_err(Failure::run)?;
     child::answering(Command::new(program).args([row, contender]))
 }
 
-/// Compiles the program beside the bench, as users compile theirs.
-fn compile() -> Result<PathBuf, String> {
+const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/tables/cxx");
+
+fn compiler() -> Command {
+    let mut command = Command::new("c++");
+    command.args(["-std=c++17", "-O2", "-pthread"]).current_dir(SOURCES);
+    command
+}
+
+/// Compiles our program beside the bench, as users compile theirs.
+fn compile_ours() -> Result<PathBuf, String> {
     let bench = std::env::current_exe().map_err(|error| error.to_string())?;
     let (library, program) = (bench.with_file_name("libsheaves.a"), bench.with_extension("cxx"));
     if !library.exists() {
         let build = "cargo build --release -p sheaves-capi";
         return Err(format!("no {} (`{build}` makes one)", library.display()));
     }
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let sources = here.join("src/tables/cxx");
-    let mut command = Command::new("c++");
-    command.args(["-std=c++17", "-O2", "-pthread", "-I"]).arg(here.join("../sheaves-capi/include"));
-    command.arg(sources.join("sheaves.cpp")).arg(library).arg("-o").arg(&program);
-    if let Some(include) = option_env!("SHEAVES_MIMALLOC").filter(|_| cfg!(feature = "peers")) {
-        let object = program.with_extension("mimalloc.o");
-        compile_mimalloc(include, &object)?;
-        command.args(["-DPEERS", "-I", include]).arg(sources.join("peers.cpp")).arg(object);
-        command.arg("-lurcu-memb");
-    }
-    run(command.args(["-ldl", "-lm"])).map(|()| program)
+    let include = concat!(env!("CARGO_MANIFEST_DIR"), "/../sheaves-capi/include");
+    let mut command = compiler();
+    command.args(["-I", include, "sheaves.cpp"]).arg(library).args(["-ldl", "-lm"]);
+    run(command.arg("-o").arg(&program)).map(|()| program)
+}
+
+fn compile_peers() -> Result<PathBuf, String> {
+    let bench = std::env::current_exe().map_err(|error| error.to_string())?;
+    let (program, object) = (bench.with_extension("peers"), bench.with_extension("mimalloc.o"));
+    let include = option_env!("SHEAVES_MIMALLOC").ok_or("no mimalloc")?;
+    compile_mimalloc(include, &object)?;
+    let mut command = compiler();
+    command.args(["-I", include, "peers.cpp"]).arg(object).arg("-lurcu-memb");
+    run(command.arg("-o").arg(&program)).map(|()| program)
 }
 
 /// As `libmimalloc-sys` does in release.

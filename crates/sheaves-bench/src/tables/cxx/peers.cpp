@@ -1,10 +1,12 @@
-// The peers of `cxx`: liburcu's usual flavour, inlined from its headers, and containers on mimalloc
-// and on the C library's malloc. Their public interfaces are used alone.
+// The peers of `cxx`, in a program without Sheaves: liburcu's usual flavour, inlined from its
+// headers, and containers on mimalloc, whose operators are those of the program, and on the C
+// library's malloc. Their public interfaces are used alone.
 #define _LGPL_SOURCE
 #define URCU_API_MAP
 #include <urcu/urcu-memb.h>
 
 #include <cstdlib>
+#include <mimalloc-new-delete.h>
 #include <mimalloc.h>
 #include <new>
 
@@ -12,26 +14,24 @@
 
 namespace {
 
-// As std::allocator in a program whose operator new is that of the heap, without the call of it.
-template <void *(*ALLOCATE)(std::size_t), void (*FREE)(void *)> struct heap {
-    template <class T> struct allocator {
-        using value_type = T;
-        allocator() = default;
-        template <class U> allocator(const allocator<U> &) {}
+// As std::allocator in a program whose operator new is the C library's, without the call of it.
+template <class T> struct c_allocator {
+    using value_type = T;
+    c_allocator() = default;
+    template <class U> c_allocator(const c_allocator<U> &) {}
 
-        T *allocate(std::size_t count)
-        {
-            void *const block = ALLOCATE(count * sizeof(T));
+    T *allocate(std::size_t count)
+    {
+        void *const block = std::malloc(count * sizeof(T));
 
-            if (!block)
-                throw std::bad_alloc();
-            return static_cast<T *>(block);
-        }
-        void deallocate(T *block, std::size_t) { FREE(block); }
+        if (!block)
+            throw std::bad_alloc();
+        return static_cast<T *>(block);
+    }
+    void deallocate(T *block, std::size_t) { std::free(block); }
 
-        template <class U> bool operator==(const allocator<U> &) const { return true; }
-        template <class U> bool operator!=(const allocator<U> &) const { return false; }
-    };
+    template <class U> bool operator==(const c_allocator<U> &) const { return true; }
+    template <class U> bool operator!=(const c_allocator<U> &) const { return false; }
 };
 
 struct linked {
@@ -69,11 +69,15 @@ void read_loop(std::size_t count)
 
 } // namespace
 
-void loops::add_peers(std::vector<contender> &to)
+int main(int argc, char **argv)
 {
+    std::vector<loops::contender> all = {
+        {"retire", "liburcu-memb", call_rcu_loop, settle},
+        {"readers", "liburcu-memb", read_loop, nullptr},
+    };
+
     rcu_register_thread();
-    to.push_back({"retire", "liburcu-memb", call_rcu_loop, settle});
-    to.push_back({"readers", "liburcu-memb", read_loop, nullptr});
-    add_containers<heap<mi_malloc, mi_free>::allocator>(to, "mimalloc");
-    add_containers<heap<std::malloc, std::free>::allocator>(to, "glibc");
+    loops::add_containers<std::allocator>(all, "mimalloc");
+    loops::add_containers<c_allocator>(all, "glibc");
+    return loops::serve(argc, argv, all);
 }

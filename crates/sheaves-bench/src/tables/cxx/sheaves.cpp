@@ -1,11 +1,8 @@
-// The contenders of `cxx` on Sheaves, and with PEERS those of `peers.cpp`: a program of its own, as
-// bench and library are separate builds. Arguments: the row and the contender. Each line of input
-// is answered by a sample, as `harness/child.rs` reads it.
-#include <cstdio>
+// The contenders of `cxx` on Sheaves: a program of its own, as bench and library are separate
+// builds.
 #include <cstdlib>
 #include <memory_resource>
 #include <mutex>
-#include <string>
 
 #include <sheaves.hpp>
 #include <sheaves/new.hpp>
@@ -118,9 +115,6 @@ std::vector<loops::contender> contenders()
     loops::add_containers<sheaves::allocator>(all, "allocator");
     loops::add_containers<std::pmr::polymorphic_allocator>(all, "pmr");
     loops::add_containers<std::allocator>(all, "std");
-#if defined(PEERS)
-    loops::add_peers(all);
-#endif
     return all;
 }
 
@@ -130,16 +124,5 @@ int main(int argc, char **argv)
 {
     static sheaves::memory_resource heap;
     std::pmr::set_default_resource(&heap);
-    const std::vector<loops::contender> all = contenders();
-    const loops::contender *const asked = argc == 3 ? loops::find(all, argv[1], argv[2]) : nullptr;
-
-    if (!asked)
-        return 2;
-    for (int next; (next = std::getchar()) != EOF;) {
-        if (next != '\n')
-            continue;
-        std::printf("{\"Ok\":[%.4f]}\n", loops::sample(*asked));
-        std::fflush(stdout);
-    }
-    return 0;
+    return loops::serve(argc, argv, contenders());
 }
