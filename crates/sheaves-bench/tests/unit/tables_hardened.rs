@@ -1,5 +1,6 @@
 //! Tests of `src/tables/hardened/mod.rs`.
 
+use super::contenders::environment;
 use super::*;
 use crate::harness::judge::tests::verdicts;
 
@@ -7,7 +8,8 @@ use crate::harness::judge::tests::verdicts;
 fn the_child_is_a_hardened_process() {
     let cases = cases(&Options { sizes: vec![64], threads: 1, few: true, quick: true });
     let names: Vec<&str> = cases.iter().map(Case::name).collect();
-    assert_eq!(names, ["hardened/pair/64", "hardened/batch/64"]);
+    let loops = ["hardened/replace/1t/16-1016/5000", "hardened/replace/2t/16-1016/5000"];
+    assert_eq!(names, [&["hardened/pair/64", "hardened/batch/64"], &loops[..]].concat());
     let modes = cases[0].contenders.iter().map(|contender| contender.mode.map(|mode| mode.name));
     assert_eq!(modes.flatten().collect::<Vec<_>>(), ["hardened"]);
     assert_eq!(environment(), [("SHEAVES_HARDEN", "1".to_owned())]);

@@ -28,7 +28,7 @@ fn sizes_reach_from_8_to_16_000_and_half_of_them_are_small() {
 #[test]
 fn blocks_are_freed_by_other_threads_and_memory_is_told() {
     for (threads, percent) in [(1, 0), (2, 50), (3, 25)] {
-        let load = Load { threads, percent, live: 500 };
+        let load = Load { threads, percent, live: 500, sizes: &SIZES };
         let mut sampler = load.sampler(Glibc).unwrap();
         for _ in 0..2 {
             let values = sampler.sample().unwrap();

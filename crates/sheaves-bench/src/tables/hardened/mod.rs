@@ -1,4 +1,4 @@
-//! `hardened`: the workloads of `pair` and `batch` (shuffled) in hardened mode.
+//! `hardened`: the workloads of `pair`, `batch` (shuffled) and `mixed` in hardened mode.
 //!
 //! | contender | what |
 //! |---|---|
@@ -7,16 +7,20 @@
 //! | `glibc` | the C library's malloc |
 //! | `mimalloc-secure` | mimalloc in secure mode (`MI_SECURE=4`) |
 //! | `snmalloc-checks` | snmalloc with its checks |
+//! | `scudo` | Scudo, of Debian's libclang-rt-14-dev, in `hardened/replace` alone |
 //!
-//! Rows are `hardened/pair/SIZE`, `hardened/batch/SIZE` and the two halves of the latter. The peers
-//! need the feature `peers-hardened`. It excludes `peers`: one program has one build of a library.
+//! Rows are `hardened/pair/SIZE`, `hardened/batch/SIZE` and the two halves of the latter, and those
+//! of [`replace`]. The peers need the feature `peers-hardened`, but for Scudo, which is preloaded.
+//! It excludes `peers`: one program has one build of a library.
 
+mod contenders;
 #[cfg(feature = "peers-hardened")]
 mod peers;
+mod replace;
 
 use super::{batch, pair};
-use crate::contenders::allocators::{Workload, glibc, library};
-use crate::harness::{Case, Contender, Judge, Mode, Options, Row, Sizes, Table};
+use crate::harness::{Case, Judge, Options, Row, Sizes, Table};
+use contenders::{PEERS, contenders};
 
 #[cfg(all(feature = "peers", feature = "peers-hardened"))]
 compile_error!("choose one of the features `peers` and `peers-hardened`");
@@ -27,14 +31,6 @@ const BATCH_MAX: f64 = 2.5;
 /// To the best of the hardened peers.
 const PEER_MAX: f64 = 1.0;
 
-const PEERS: &[&str] = &["mimalloc-secure", "snmalloc-checks"];
-
-const HARDENED: Mode = Mode { name: "hardened", environment, is_fresh: false };
-
-fn environment() -> Vec<(&'static str, String)> {
-    vec![("SHEAVES_HARDEN", "1".to_owned())]
-}
-
 pub(crate) static TABLE: Table = Table {
     ours: &["hardened", "malloc"],
     sizes: Some(Sizes {
@@ -43,7 +39,7 @@ pub(crate) static TABLE: Table = Table {
         range: 1..=16384,
         unit: "bytes",
     }),
-    ..Table::new("hardened", "pair and batch with SHEAVES_HARDEN=1, beside hardened peers", cases)
+    ..Table::new("hardened", "pair, batch and replace with SHEAVES_HARDEN=1, and peers", cases)
 };
 
 fn cases(options: &Options) -> Vec<Case> {
@@ -60,19 +56,7 @@ fn cases(options: &Options) -> Vec<Case> {
         ];
         Case::new(rows, contenders(batch::shuffled(*size)))
     });
-    pairs.chain(batches).collect()
-}
-
-fn contenders<W: Workload>(workload: W) -> Vec<Contender> {
-    #[cfg_attr(not(feature = "peers-hardened"), expect(unused_mut, reason = "peers are added"))]
-    let mut contenders = vec![
-        workload.contender("hardened", || library::Malloc).in_child(HARDENED),
-        workload.contender("malloc", || library::Malloc),
-        workload.contender("glibc", || glibc::Glibc),
-    ];
-    #[cfg(feature = "peers-hardened")]
-    contenders.extend(peers::contenders(workload));
-    contenders
+    pairs.chain(batches).chain(replace::cases(options)).collect()
 }
 
 fn compare(row: &mut Judge<'_>, at_most: f64) {

@@ -29,7 +29,7 @@ use crate::harness::{
 };
 
 /// What is measured of a case; each sample lists these in their order.
-const MEASURES: [Measure; 3] = [
+pub(super) const MEASURES: [Measure; 3] = [
     Measure("", "ns/op", "ns", 1.0),
     Measure("-peak", "bytes", "peak, KiB", 1024.0),
     Measure("-left", "bytes", "left, KiB", 1024.0),
@@ -41,7 +41,6 @@ const REPLACEMENTS: usize = 50_000;
 const TIME_MAX: f64 = 1.0;
 const MEMORY_MAX: f64 = 1.1;
 
-/// The sizes, of which each is as likely as any other.
 static SIZES: LazyLock<Vec<u16>> = LazyLock::new(|| log_uniform(8.0, 16_000.0));
 
 const LIVE: Sizes = Sizes {
@@ -71,7 +70,10 @@ pub(crate) static TABLE: Table = Table {
 fn cases(options: &Options) -> Vec<Case> {
     let loads = [(1, 0), (2, 0), (2, 25), (2, 50), (4, 0), (4, 25), (4, 50)];
     let of = |(threads, percent)| {
-        options.sizes.iter().map(move |live| case(Load { threads, percent, live: *live }))
+        options
+            .sizes
+            .iter()
+            .map(move |live| case(Load { threads, percent, live: *live, sizes: &SIZES }))
     };
     // The last part of `mixed/apart/64` comes as a size that is asked for.
     let bytes = (!LIVE.are_usual(&options.sizes)).then_some(&options.sizes[..]);
@@ -80,14 +82,16 @@ fn cases(options: &Options) -> Vec<Case> {
 
 /// Threads with blocks, of which a share is freed elsewhere.
 #[derive(Clone, Copy)]
-struct Load {
-    threads: usize,
-    percent: u32,
-    live: usize,
+pub(super) struct Load {
+    pub(super) threads: usize,
+    pub(super) percent: u32,
+    pub(super) live: usize,
+    /// Each is as likely as any other.
+    pub(super) sizes: &'static [u16],
 }
 
 fn case(load: Load) -> Case {
-    let Load { threads, percent, live } = load;
+    let Load { threads, percent, live, .. } = load;
     let share = if percent > 0 { format!("-{percent}") } else { String::new() };
     let variant = format!("{threads}t{share}/{live}");
     let rows = Measure::rows(&MEASURES, ("mixed", &variant), &format!("mixed/{variant}"), compare);
@@ -115,12 +119,11 @@ impl Workload for Load {
         let replacing = Replacing::<_, true> {
             threads: self.threads,
             live: self.live,
-            size_of: |bits| one_of(&SIZES, bits),
+            size_of: move |bits| one_of(self.sizes, bits),
             handed_over: self.percent * SHARES / 100,
         };
         let allocator = Arc::new(allocator);
         // Everything but the blocks is there already.
-        LazyLock::force(&SIZES);
         become_threaded();
         let before = resident_bytes();
         let mut seed = 0;
