@@ -257,9 +257,10 @@ fn tick_slabs(id: CacheId, reach: Reach) -> Option<usize> {
 
 /// A tick of the library's thread walks over this many chunks at most: 4 GiB in 2 ms.
 const CHUNKS_MAX: usize = 2048;
-/// A piece of a thread of the program ends after this many chunks, or bytes that are discarded.
+/// A piece of a thread of the program ends after this many chunks, or bytes that are discarded:
+/// where these are single pages, that is 256 system calls.
 const PIECE_CHUNKS: usize = 64;
-const PIECE_BYTES: u64 = 8 << 20;
+const PIECE_BYTES: u64 = 1 << 20;
 
 /// The chunk at which the walk over the heap goes on; 0 if it is through.
 static NEXT: Hint = Hint::new(0);
