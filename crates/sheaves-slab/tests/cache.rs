@@ -131,6 +131,25 @@ fn destroy_reports_what_is_out_and_loses_nothing() {
 
 #[test]
 fn constructor_runs_once_per_object_and_contents_stay() {
+    let bound = || {
+        stay_on_this_cpu();
+        construct_and_take_again();
+    };
+    std::thread::spawn(bound).join().unwrap();
+}
+
+fn stay_on_this_cpu() {
+    // SAFETY: an all-zero set is valid and empty.
+    let mut here: libc::cpu_set_t = unsafe { core::mem::zeroed() };
+    // SAFETY: no precondition.
+    let processor = usize::try_from(unsafe { libc::sched_getcpu() }).unwrap();
+    // SAFETY: the kernel's numbers are below the number of bits of the set.
+    unsafe { libc::CPU_SET(processor, &mut here) };
+    // SAFETY: the set is valid for reads of its size.
+    assert_eq!(unsafe { libc::sched_setaffinity(0, size_of_val(&here), &raw const here) }, 0);
+}
+
+fn construct_and_take_again() {
     /// # Safety
     /// `object` is 16 bytes.
     unsafe extern "C" fn construct(object: NonNull<u8>) {
@@ -160,8 +179,8 @@ fn constructor_runs_once_per_object_and_contents_stay() {
         // SAFETY: ours.
         unsafe { object.write(1) };
     }
-    // Some stay, so that no slab is released. The others go back to the slabs: what lies in the
-    // sheaves of a slot is out of reach when this thread has changed CPUs.
+    // Some stay, so that no slab is released. The others go back to the slabs, as far as this
+    // thread reaches them: without membarrier that is not what it has freed on another CPU.
     let (kept, freed) = first.into_iter().enumerate().partition::<Vec<_>, _>(|it| it.0 % 50 == 0);
     let of = |objects: Vec<(usize, NonNull<u64>)>| objects.into_iter().map(|it| it.1).collect();
     free(of(freed));
