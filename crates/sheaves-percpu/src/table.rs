@@ -29,27 +29,14 @@ use crate::sheaf::Cursor;
 use crate::word::{BLOCK_BYTES, BLOCK_WORDS, Region, Word};
 
 /// The block of unused slots and unregistered threads: every initialised word is both empty and
-/// full. The others are null: a static pointer costs the start of each program a relocation. It
-/// begins with a page, so that those of a region are on one.
+/// full. The others are null, and so are all of them before the start: a static pointer costs the
+/// start of each program a relocation. It begins with a page, so that those of a region are on one.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub(crate) struct BootstrapBlock([AtomicPtr<usize>; BLOCK_WORDS]);
 
-static BOOTSTRAP_BLOCK: BootstrapBlock = {
-    let mut words = [const { AtomicPtr::new(core::ptr::null_mut()) }; BLOCK_WORDS];
-    let mut index = 0;
-    while index < BLOCK_WORDS {
-        let mut region = 0;
-        while region < Region::ALL.len() {
-            if Region::ALL[region].has_at_start(index) {
-                words[index] = AtomicPtr::new(Cursor::BOOTSTRAP.pointer());
-            }
-            region += 1;
-        }
-        index += 1;
-    }
-    BootstrapBlock(words)
-};
+static BOOTSTRAP_BLOCK: BootstrapBlock =
+    BootstrapBlock([const { AtomicPtr::new(core::ptr::null_mut()) }; BLOCK_WORDS]);
 
 /// Initialises a word of the bootstrap block, before its number is published.
 pub(crate) fn init_bootstrap(word: Word) {
@@ -153,9 +140,10 @@ pub(crate) fn bootstrap() -> usize {
     (&raw const BOOTSTRAP_BLOCK).expose_provenance()
 }
 
-/// Stores the bootstrap block in the entries of all slots, and of all numbers that the kernel may
-/// give to threads in place of a slot. During the start.
+/// Initialises the bootstrap block, and stores it in the entries of all slots, and of all numbers
+/// that the kernel may give to threads in place of a slot. During the start.
 pub(crate) fn fill(slots: usize) {
+    Region::ALL.iter().flat_map(|region| region.words_at_start()).for_each(init_bootstrap);
     // Relaxed: published by the Release of the number of slots in `rows::reserve`.
     let sources = &SOURCES.0[..ENTRIES_BEFORE + slots];
     for entry in TABLE.entries[ENTRIES_BEFORE..ENTRIES_BEFORE + slots].iter().chain(sources) {

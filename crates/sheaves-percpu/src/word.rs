@@ -29,9 +29,9 @@ impl Region {
     pub(crate) const ALL: [Region; 4] =
         [Region::CACHES, Region::OWN, Region::CALLS, Region::DEFERRED];
 
-    /// Whether a word of a block is initialised from the start on.
-    pub(crate) const fn has_at_start(self, index: usize) -> bool {
-        self.first <= index && index < self.first + self.at_start
+    /// Its words that are initialised from the start on.
+    pub(crate) fn words_at_start(self) -> impl Iterator<Item = Word> {
+        (self.first..self.first + self.at_start).map(Word::new)
     }
 
     /// Number of its words.

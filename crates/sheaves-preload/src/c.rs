@@ -103,6 +103,7 @@ fn align_of_flags(flags: c_int) -> usize {
 type Realloc = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
 
 /// The function that [`first_realloc`] returns, once it is looked up.
+#[unsafe(link_section = ".sheaves_load")]
 static REALLOC: FnCell<Realloc> = FnCell::new();
 
 // The loader takes locks to look a symbol up: not in the middle of a program's call.

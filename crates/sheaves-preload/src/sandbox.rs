@@ -12,7 +12,9 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use sheaves_sys::{errno, object, request, sandbox};
 
 /// libc's functions, which these hide; null until they are looked up.
+#[unsafe(link_section = ".sheaves_load")]
 static PRCTL: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+#[unsafe(link_section = ".sheaves_load")]
 static SYSCALL: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 
 // The loader may allocate while it looks a symbol up: not in the middle of a program's call.

@@ -19,6 +19,7 @@ pub fn possible_cpus() -> usize {
     possible(listed_cpus(c"/sys/devices/system/cpu/possible"), mask())
 }
 
+#[unsafe(link_section = ".text.sheaves_load")]
 fn possible(listed: Option<usize>, mask: Option<Mask>) -> usize {
     let count = match (listed, mask) {
         // The list is not that of the kernel: the thread may use other CPUs.
@@ -37,6 +38,7 @@ pub fn cpu_ids_end() -> usize {
 
 /// Highest `cpu_id` + 1 of a CPU list in a file; `None` where it cannot be read, as in a chroot or
 /// a sandbox without `/sys`.
+#[unsafe(link_section = ".text.sheaves_load")]
 fn listed_cpus(path: &CStr) -> Option<usize> {
     let mut buffer = [0_u8; 4096];
     let used = crate::process::read_file(path, &mut buffer)?;
@@ -74,9 +76,14 @@ pub fn current_cpu() -> i32 {
 }
 
 /// The last number of a kernel CPU list such as `0-3,8-11`.
+#[unsafe(link_section = ".text.sheaves_load")]
 fn highest_id(list: &[u8]) -> Option<usize> {
-    let text = core::str::from_utf8(list).ok()?.trim_end();
-    text.rsplit(['-', ',']).next()?.parse().ok()
+    let is_digit = |byte: &u8| byte.is_ascii_digit();
+    let end = list.iter().rposition(is_digit)? + 1;
+    let begin = list[..end].iter().rposition(|byte| !is_digit(byte)).map_or(0, |at| at + 1);
+    let add =
+        |number: usize, byte: &u8| number.checked_mul(10)?.checked_add(usize::from(byte - b'0'));
+    list[begin..end].iter().try_fold(0, add)
 }
 
 /// A set of CPUs on which threads may run.

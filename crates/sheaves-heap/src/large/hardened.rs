@@ -60,7 +60,7 @@ pub(super) fn pages_of(block: Entry) -> Entry {
 
 /// Bytes on each side of a further block that are accessible.
 fn beside(blocks: usize) -> usize {
-    if blocks < vm::mappings_max() / 16 { 0 } else { map::page_bytes() }
+    if blocks < vm::MAPPINGS_MAX / 16 { 0 } else { map::page_bytes() }
 }
 
 /// Reserves room for a block, and the pages beside it.

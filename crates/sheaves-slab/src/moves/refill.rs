@@ -160,7 +160,7 @@ fn make_guard() {
     let guards = GUARDS.get();
     if !checking::is_exact()
         || guards * GRANULES_PER_GUARD * GRANULE_BYTES >= chunk::footprint().used_bytes
-        || guards >= vm::mappings_max() / 16
+        || guards >= vm::MAPPINGS_MAX / 16
     {
         return;
     }

@@ -163,6 +163,7 @@ pub fn reserve_exactly(address: usize, bytes: usize) -> bool {
     map_exactly(address, bytes, libc::PROT_NONE, libc::MAP_NORESERVE) == Exactly::Mapped
 }
 
+#[unsafe(link_section = ".text.sheaves_load")]
 fn map_exactly(address: usize, bytes: usize, protection: i32, flags: i32) -> Exactly {
     match map(address, bytes, protection, flags | libc::MAP_FIXED_NOREPLACE) {
         Ok(found) if found == address => Exactly::Mapped,
@@ -244,6 +245,7 @@ pub fn avoid_huge_pages(address: usize, bytes: usize) -> bool {
 }
 
 /// [`avoid_huge_pages`] for a new range, where the kernel would use some without being asked.
+#[unsafe(link_section = ".text.sheaves_load")]
 pub fn keep_pages_small(address: usize, bytes: usize) {
     let _ = vm::huge_pages().are_default() && avoid_huge_pages(address, bytes);
 }

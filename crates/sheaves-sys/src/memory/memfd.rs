@@ -11,8 +11,9 @@ use crate::errno::preserve;
 use crate::{process, sandbox};
 
 /// The lowest descriptor that is used, where the limit on descriptors allows it: above those that
-/// programs use by number, also those of `select(2)` in most programs.
-const LOWEST: i32 = 512;
+/// programs use by number, and below 64. From there on the kernel has to allocate a larger table,
+/// and at each fork another one.
+const LOWEST: i32 = 48;
 /// Since Linux 6.3: the file can never be executed. Implies `MFD_ALLOW_SEALING`.
 const MFD_NOEXEC_SEAL: u32 = 8;
 

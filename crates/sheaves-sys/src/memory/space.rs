@@ -96,6 +96,7 @@ impl Space {
     /// bytes. False, with nothing changed, if the kernel maps nothing exactly there, or memory is
     /// out. Call this or [`Space::reserve`] until one succeeds, before other threads use the space.
     #[must_use]
+    #[unsafe(link_section = ".text.sheaves_load")]
     pub fn find(&self, range: &Range<usize>, bytes: usize, taken: usize) -> bool {
         let Some(room) = range.len().checked_sub(bytes) else { return false };
         let mut places = Places::new(Area::Spaces);

@@ -59,7 +59,7 @@ impl Chunks {
         let Chunk { dense_ms, advice, .. } = *chunk;
         if dense_ms == DENSE_MS && self.may_ask(advice) {
             let few = (self.count / CHUNKS_PER_BOUNDARY).max(BOUNDARIES_MIN);
-            self.advise(index, index + 1, Advice::Prefer, few.min(vm::mappings_max() / SHARE));
+            self.advise(index, index + 1, Advice::Prefer, few.min(vm::MAPPINGS_MAX / SHARE));
         }
     }
 
@@ -78,7 +78,7 @@ impl Chunks {
     pub(super) fn ask_no_more(&mut self, index: usize, dense_ms: u32) {
         self.chunk_mut(index).dense_ms = dense_ms;
         if self.advice(index) == Advice::Prefer {
-            self.avoid(index, vm::mappings_max() / SHARE);
+            self.avoid(index, vm::MAPPINGS_MAX / SHARE);
         }
     }
 
