@@ -63,6 +63,10 @@ fn unlock_in_parent() {
 /// The threads that are missing in the child were anywhere between two locks.
 fn unlock_in_child() {
     unlock_all();
+    limit::restart_in_child();
+    if fork::is_alone() {
+        return;
+    }
     for id in registry::all_ids() {
         // If this very thread held the lock before the fork, it is still taken. Then no other
         // thread has changed the lists.
@@ -71,6 +75,5 @@ fn unlock_in_child() {
         }
         id.descriptor().depot.recount();
     }
-    limit::restart_in_child();
     chunk::free_in_progress_of_others();
 }

@@ -38,3 +38,11 @@ fn children_without_fork_handlers_allocate() {
         run_silent(&program, &["40"], variables, LIMIT);
     }
 }
+
+#[test]
+fn a_fork_with_one_thread_costs_the_same_with_many_caches() {
+    let program = compile("gcc", "fork_cost.c");
+    for variables in CONFIGURATIONS {
+        run_silent(&program, &[], variables, LIMIT);
+    }
+}

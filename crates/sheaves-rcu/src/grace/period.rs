@@ -387,8 +387,7 @@ sheaves_sys::announce_when_loaded!(GracePeriods, &HANDLERS);
 /// forks only in a signal handler, and goes on leading.
 fn restart_in_child() {
     if !GENERATIONS.is_led_here() {
-        // Relaxed: the child has one thread.
-        SCANNING.store(false, Ordering::Relaxed);
+        sheaves_sys::restart_word!(SCANNING, false);
         GENERATIONS.restart_in_child();
     }
     stall::restart_in_child();

@@ -187,6 +187,5 @@ pub(crate) fn is_calling_here() -> bool {
 
 /// In the child of a fork the thread that ran the function has another number, or is gone.
 pub(crate) fn restart_in_child() {
-    // Relaxed: the child has one thread.
-    CALLING.store(0, Ordering::Relaxed);
+    sheaves_sys::restart_word!(CALLING, 0);
 }

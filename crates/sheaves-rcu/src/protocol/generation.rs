@@ -184,8 +184,7 @@ impl Generations {
 
     /// In the child of a fork, where no other thread leads or waits.
     pub(crate) fn restart_in_child(&self) {
-        // Relaxed: the child has one thread.
-        self.lead.store(0, Ordering::Relaxed);
+        sheaves_sys::restart_word!(self.lead, 0);
     }
 
     /// True if the calling thread leads. For a signal handler of that thread.

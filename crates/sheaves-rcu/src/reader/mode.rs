@@ -106,6 +106,7 @@ pub(crate) fn fences_by_time() -> bool {
 /// Readers of an SRCU domain take the fast path where their domain's state is equal to this. Bits
 /// from 2 on count the forks since the first process. Written in the child of a fork, and in
 /// [`FenceMode::Fences`].
+#[unsafe(link_section = ".sheaves_load")]
 pub(crate) static DOMAINS: AtomicU32 = AtomicU32::new(0);
 /// In [`DOMAINS`]: readers fence.
 pub(crate) const FENCES: u32 = 1;

@@ -322,14 +322,14 @@ fn sweep() -> bool {
 pub(crate) fn restart_in_child() {
     let own = tls::reader();
     let thread = if fork::is_late() { 0 } else { thread::id() };
-    // Relaxed, all: the child has one thread.
-    OVERFLOW.store(u64::from(tls::shared_sections()), Ordering::Relaxed);
+    sheaves_sys::restart_word!(OVERFLOW, u64::from(tls::shared_sections()));
     for number in 0..count() {
         let record = record(number);
         if core::ptr::eq(record.reader.state.as_ptr(), own) {
             take(record, thread);
         } else {
             let seen = record.owner.load();
+            // Relaxed: the child has one thread.
             let is_reading = reader::is_reading(record.reader.state.load(Ordering::Relaxed));
             if !(seen.is_free() || is_reading && seen.is_held()) {
                 give_back(number, seen);

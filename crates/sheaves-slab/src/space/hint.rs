@@ -24,6 +24,11 @@ impl Hint {
         self.0.store(value, Ordering::Relaxed);
     }
 
+    /// [`Hint::set`] in the child of a fork.
+    pub(crate) fn restart(&self, value: usize) {
+        sheaves_sys::restart_word!(self.0, value);
+    }
+
     pub(crate) fn swap(&self, value: usize) -> usize {
         // Relaxed: a hint.
         self.0.swap(value, Ordering::Relaxed)

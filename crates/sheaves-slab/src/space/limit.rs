@@ -216,6 +216,6 @@ fn call() {
 
 /// In the child of a fork: another thread may have been between [`begin`] and [`end`].
 pub(crate) fn restart_in_child() {
-    IS_BUSY.set(0);
-    DUE_BYTES.set(near(LIMIT.get()));
+    IS_BUSY.restart(0);
+    DUE_BYTES.restart(near(LIMIT.get()));
 }

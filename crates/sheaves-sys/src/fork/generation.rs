@@ -10,8 +10,10 @@ use crate::{clock, tls};
 #[unsafe(link_section = ".sheaves_load")]
 static GENERATION: AtomicUsize = AtomicUsize::new(0);
 /// The thread that has forked this process, by its thread pointer; 0 in the first process.
+#[unsafe(link_section = ".sheaves_load")]
 static FORKER: AtomicUsize = AtomicUsize::new(0);
 /// The generation in which that thread forked first.
+#[unsafe(link_section = ".sheaves_load")]
 static FORKER_SINCE: AtomicUsize = AtomicUsize::new(0);
 
 /// How many locks of [`crate::lock::bits`] that thread may hold since before the fork. Written in
@@ -39,7 +41,7 @@ pub(crate) fn begin() {
     if FORKER.swap(thread, Ordering::Relaxed) != thread {
         FORKER_SINCE.store(generation, Ordering::Relaxed);
     }
-    FORKER_HOLDS.store(tls::bit_locks().into(), Ordering::Relaxed);
+    crate::restart_word!(FORKER_HOLDS, tls::bit_locks().into());
     GENERATION.store(generation + 1, Ordering::Relaxed);
     BEGAN_MS.store(clock::coarse_ms(), Ordering::Relaxed);
 }

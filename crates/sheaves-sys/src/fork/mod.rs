@@ -75,12 +75,15 @@ const LAYERS: usize = 8;
 static ANNOUNCED: [AtomicPtr<Handlers>; LAYERS] = [const { AtomicPtr::new(null_mut()) }; LAYERS];
 
 /// Held from the first handler to the last, which makes one fork wait for another.
+#[unsafe(link_section = ".sheaves_load")]
 static PREPARING: Word = Word::new();
 /// The layers that have prepared for the current fork, one bit each. A layer that is announced
 /// during a fork has nothing to release. Changes under [`PREPARING`].
+#[unsafe(link_section = ".sheaves_load")]
 static READY: AtomicUsize = AtomicUsize::new(0);
 /// Forks that a signal handler makes while the thread runs the handlers of another fork, which has
 /// the locks already. Changes under [`PREPARING`].
+#[unsafe(link_section = ".sheaves_load")]
 static NESTED: AtomicUsize = AtomicUsize::new(0);
 
 /// With [`UNKNOWN`]: the last process in which no handlers were pending. Written while it has one
@@ -95,7 +98,13 @@ static NONE: AtomicU32 = AtomicU32::new(1);
 /// With this one the process id is compared with [`PROCESS`] each time.
 static UNKNOWN: AtomicU32 = AtomicU32::new(0);
 
+/// The fork is one of a process with one thread. Then no other thread can hold a lock: the handlers
+/// take none, and so no page is copied for its word. Changes under [`PREPARING`].
+#[unsafe(link_section = ".sheaves_load")]
+static IS_ALONE: AtomicBool = AtomicBool::new(false);
+
 /// Number of runs of the prepare handler: a test can prove that the registration works.
+#[unsafe(link_section = ".sheaves_load")]
 static PREPARED: AtomicUsize = AtomicUsize::new(0);
 
 /// Announces a layer's handlers; announcing the same ones again changes nothing.
@@ -133,6 +142,19 @@ macro_rules! announce_when_loaded {
     };
 }
 
+/// For handlers in a child: stores a value in an atomic word, if another one is there. A store
+/// copies the page.
+#[macro_export]
+macro_rules! restart_word {
+    ($word:expr, $value:expr) => {{
+        let (word, value) = (&$word, $value);
+        // Relaxed, both: the child has one thread.
+        if word.load(::core::sync::atomic::Ordering::Relaxed) != value {
+            word.store(value, ::core::sync::atomic::Ordering::Relaxed);
+        }
+    }};
+}
+
 /// True when a layer has announced itself. For tests.
 #[doc(hidden)]
 #[must_use]
@@ -154,6 +176,14 @@ pub fn is_in_progress_here() -> bool {
     PREPARING.is_forking()
 }
 
+/// For handlers: true in a fork of a process with one thread. They take no lock for it, and no
+/// other thread has left anything half done in the child.
+#[must_use]
+pub fn is_alone() -> bool {
+    // Relaxed: read by the thread that forks.
+    IS_ALONE.load(Ordering::Relaxed)
+}
+
 fn handlers_of(layer: usize) -> Option<&'static Handlers> {
     // Acquire pairs with the Release in `announce`.
     let handlers = ANNOUNCED[layer].load(Ordering::Acquire);
@@ -168,6 +198,7 @@ fn finish(run: impl Fn(&Handlers)) {
     let layers = (0..LAYERS).filter(|layer| ready & (1 << layer) != 0);
     layers.filter_map(handlers_of).for_each(run);
     READY.store(0, Ordering::Relaxed);
+    IS_ALONE.store(false, Ordering::Relaxed);
     // SAFETY: taken in `prepare` or `run_late_handlers` by this thread.
     unsafe { PREPARING.release_after_fork() };
 }
@@ -188,6 +219,7 @@ extern "C" fn prepare() {
         // Another fork may wait for a lock of the code that a signal handler interrupts here.
         return;
     }
+    IS_ALONE.store(tls::is_single_threaded(), Ordering::Relaxed);
     prepare_layers();
 }
 
@@ -259,8 +291,7 @@ pub(crate) fn die_unprepared() -> ! {
 
 /// In a child, before its handlers run: these may call [`run_pending_handlers`].
 fn begin_process() {
-    // Relaxed: the child has one thread.
-    NESTED.store(0, Ordering::Relaxed);
+    restart_word!(NESTED, 0);
     generation::begin();
     set_none_pending();
 }
@@ -343,7 +374,7 @@ pub fn ignore_children() {
 ///
 /// Handlers of objects that register after this run while no lock is held. Those of objects that
 /// register earlier run while the forking thread has all locks: they may allocate and free, since
-/// it re-enters them, but must not wait for threads that do.
+/// it re-enters them, but must not wait for threads that do, nor start the first other thread.
 #[unsafe(link_section = ".text.sheaves_load")]
 pub fn register() {
     #[unsafe(link_section = ".sheaves_load")]

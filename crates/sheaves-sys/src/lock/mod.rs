@@ -76,11 +76,15 @@ impl<T> Lock<T> {
     /// Takes the lock for a fork, in its prepare handler; ends with [`Lock::release`].
     ///
     /// From then on [`Lock::lock`] and [`Lock::try_lock`] of the same thread re-enter it at once.
-    /// If the thread holds the lock already, this does nothing, and neither does [`Lock::release`].
+    /// If the thread holds the lock already, or there is no other thread ([`fork::is_alone`]), this
+    /// does nothing, and neither does [`Lock::release`].
     ///
     /// Aborts in a child whose fork was not prepared if another thread held the lock: what it
     /// guards may be half changed.
     pub fn acquire(&self) {
+        if fork::is_alone() {
+            return;
+        }
         fork::run_pending_handlers();
         self.word.acquire_for_fork();
         if self.word.has_owner_died() {

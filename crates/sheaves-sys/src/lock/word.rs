@@ -201,9 +201,7 @@ impl Word {
 
     /// Resets the word in the child of a fork: to held by the thread that forked, or to free.
     pub fn restart_in_child(&self, is_held: bool) {
-        let word = if is_held { owner_here() } else { FREE };
-        // Relaxed: the child has one thread.
-        self.0.store(word, Ordering::Relaxed);
+        crate::restart_word!(self.0, if is_held { owner_here() } else { FREE });
     }
 
     /// True when the calling thread holds the word.

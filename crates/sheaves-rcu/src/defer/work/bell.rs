@@ -12,7 +12,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use sheaves_sys::{futex, request};
+use sheaves_sys::{futex, request, restart_word};
 
 /// Something is sealed that is worth a grace period, or waits for a membarrier.
 pub(crate) const READY: u32 = 1;
@@ -80,7 +80,8 @@ pub(crate) fn sleeps() -> u32 {
 /// In the child of a fork the reclaimer does not sleep. What is not sealed waits for a request, if
 /// `has_unsealed`.
 pub(crate) fn restart_in_child(has_unsealed: bool) {
-    // Relaxed, both: the child has one thread.
-    SLEEPING.store(AWAKE, Ordering::Relaxed);
-    REQUESTS.fetch_or(if has_unsealed { FLUSH } else { 0 }, Ordering::Relaxed);
+    restart_word!(SLEEPING, AWAKE);
+    // Relaxed: the child has one thread.
+    let requests = REQUESTS.load(Ordering::Relaxed);
+    restart_word!(REQUESTS, requests | if has_unsealed { FLUSH } else { 0 });
 }

@@ -22,7 +22,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use sheaves_sys::lock::Word;
 use sheaves_sys::topology::{Affinity, possible_cpus};
-use sheaves_sys::{fork, futex, tls};
+use sheaves_sys::{fork, futex, restart_word, tls};
 
 use super::calls;
 use super::watch::{self, CHECK_NS, WORKERS_MAX};
@@ -226,13 +226,12 @@ pub(crate) fn work() -> bool {
 pub(crate) fn restart_in_child() -> bool {
     let was_worker = is_worker();
     for worker in &WORKERS {
-        // Relaxed, both: the child has one thread.
-        worker.state.store(ABSENT, Ordering::Relaxed);
-        worker.thread.store(0, Ordering::Relaxed);
+        restart_word!(worker.state, ABSENT);
+        restart_word!(worker.thread, 0);
     }
-    COUNT.store(0, Ordering::Relaxed);
+    restart_word!(COUNT, 0);
     let is_driver = was_worker || self::is_driver();
-    THREAD.store(if is_driver { tls::thread_pointer() } else { 0 }, Ordering::Relaxed);
+    restart_word!(THREAD, if is_driver { tls::thread_pointer() } else { 0 });
     DRIVER.restart_in_child(is_driver);
     was_worker
 }

@@ -11,10 +11,10 @@
 
 use core::mem::replace;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::Waker;
 
-use sheaves_sys::fork::Handlers;
+use sheaves_sys::fork::{self, Handlers};
 use sheaves_sys::lock::{Held, Lock};
 
 use crate::grace::expedite::Urgency;
@@ -31,14 +31,14 @@ pub(crate) struct Node {
 struct Links {
     next: *mut Node,
     previous: *mut Node,
-    /// The number of the list that the node is on, 0 for none.
-    list: u64,
+    /// The generation of the list that the node is on.
+    list: Option<usize>,
 }
 
 impl Node {
     /// A node that is not on the list.
     pub(crate) const fn of(number: u64) -> Node {
-        let links = Links { next: null_mut(), previous: null_mut(), list: 0 };
+        let links = Links { next: null_mut(), previous: null_mut(), list: None };
         Node { links, number, waker: None }
     }
 
@@ -57,8 +57,9 @@ const QUEUES: usize = 4;
 /// The futures that wait.
 struct List {
     queues: [Queue; QUEUES],
-    /// Equal to [`PROCESS`]; otherwise the list is a parent's, and its nodes are not accessed.
-    number: u64,
+    /// The process's [`fork::generation`]; otherwise the list is a parent's, and its nodes are not
+    /// accessed.
+    generation: usize,
 }
 
 /// Futures whose numbers have the same lowest bits, in the order in which they came. One that comes
@@ -76,9 +77,7 @@ impl Queue {
 // SAFETY: the nodes are used under the lock only, and wakers may be sent.
 unsafe impl Send for List {}
 
-static LIST: Lock<List> = Lock::new(List { queues: [Queue::EMPTY; QUEUES], number: 1 });
-/// The number of this process's list. Written in the child of a fork.
-static PROCESS: AtomicU64 = AtomicU64::new(1);
+static LIST: Lock<List> = Lock::new(List { queues: [Queue::EMPTY; QUEUES], generation: 0 });
 /// Number of futures on the list. Written under the lock.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
@@ -105,10 +104,8 @@ pub(crate) unsafe fn enlist(node: *mut Node, waker: Option<Waker>) {
 
 fn list() -> Held<'static, List> {
     let mut list = LIST.lock();
-    // Relaxed: it changes while there is one thread.
-    let process = PROCESS.load(Ordering::Relaxed);
-    if list.number != process {
-        (list.queues, list.number) = ([Queue::EMPTY; QUEUES], process);
+    if list.generation != fork::generation() {
+        (list.queues, list.generation) = ([Queue::EMPTY; QUEUES], fork::generation());
         // Relaxed: changes under the lock.
         COUNT.store(0, Ordering::Relaxed);
     }
@@ -125,7 +122,7 @@ impl List {
     /// # Safety
     /// As for [`enlist`].
     unsafe fn link(&mut self, node: *mut Node, number: u64) {
-        let list = self.number;
+        let list = Some(self.generation);
         // SAFETY: valid by the contract, and used under the lock only.
         let Some(links) = (unsafe { Node::links(node) }).filter(|links| links.list != list) else {
             return;
@@ -148,13 +145,14 @@ impl List {
     /// The node is valid.
     unsafe fn unlink(&mut self, node: *mut Node, number: u64) {
         // SAFETY: valid by the contract, and used under the lock only.
-        let Some(links) = (unsafe { Node::links(node) }).filter(|links| links.list == self.number)
+        let Some(links) =
+            (unsafe { Node::links(node) }).filter(|links| links.list == Some(self.generation))
         else {
             return;
         };
         // Relaxed: changes under the lock.
         COUNT.fetch_sub(1, Ordering::Relaxed);
-        links.list = 0;
+        links.list = None;
         let queue = self.queue(number);
         // SAFETY: null, or on the list, and so another node.
         match unsafe { Node::links(links.previous) } {
@@ -217,7 +215,7 @@ pub(crate) fn wake_ready() {
     }
 }
 
-static HANDLERS: Handlers = Handlers { prepare, parent: release, child };
+static HANDLERS: Handlers = Handlers { prepare, parent: release, child: release };
 sheaves_sys::announce_when_loaded!(Futures, &HANDLERS);
 
 fn prepare() {
@@ -227,11 +225,4 @@ fn prepare() {
 fn release() {
     // SAFETY: taken by `prepare` in the thread that forked, without a guard.
     unsafe { LIST.release() };
-}
-
-/// In the child of a fork the list is a new one.
-fn child() {
-    // Relaxed: the child has one thread.
-    PROCESS.fetch_add(1, Ordering::Relaxed);
-    release();
 }

@@ -19,7 +19,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 
 use sheaves_sys::membarrier::Reach;
 use sheaves_sys::options::{DECAY_MS, NEVER};
-use sheaves_sys::{clock, probe, tls};
+use sheaves_sys::{clock, fork, probe, restart_word, tls};
 
 use super::layers;
 
@@ -175,10 +175,11 @@ pub(crate) fn ticks() -> (u64, u64) {
 
 /// In the child of a fork, where the reclaimer exists or not.
 pub(crate) fn restart_in_child() {
-    // Relaxed, all: the child has one thread.
-    ARMED.store(false, Ordering::Relaxed);
-    IS_TICKING.store(false, Ordering::Relaxed);
-    DUE_MS.store(0, Ordering::Relaxed);
-    COMPACTS_MS.store(NEVER, Ordering::Relaxed);
-    ALONE.store(tls::thread_pointer(), Ordering::Relaxed);
+    restart_word!(ARMED, false);
+    restart_word!(IS_TICKING, false);
+    restart_word!(DUE_MS, 0);
+    restart_word!(COMPACTS_MS, NEVER);
+    if !fork::is_alone() {
+        restart_word!(ALONE, tls::thread_pointer());
+    }
 }

@@ -21,7 +21,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsiz
 
 use sheaves_sys::fork::{self, Handlers};
 use sheaves_sys::options::{RCU_AGE_MS, RCU_RECLAIMERS};
-use sheaves_sys::{clock, report, request, sandbox, thread, tls};
+use sheaves_sys::{clock, report, request, restart_word, sandbox, thread, tls};
 
 use super::bell::{self, FLUSH, READY, SWEEP, UNTIL_AGE, UNTIL_DEFERRED};
 use super::{calls, channel, domains, driver, futures, keeper, layers, round};
@@ -298,11 +298,10 @@ fn child() {
 /// becomes it. Requests, and what is not sealed, wait for the first thread that defers or polls.
 fn restart(was_worker: bool) {
     let is_reclaimer = was_worker || is_reclaimer();
-    // Relaxed, all: the child has one thread.
-    RUNNING.store(if is_reclaimer { BEGUN } else { 0 }, Ordering::Relaxed);
+    restart_word!(RUNNING, if is_reclaimer { BEGUN } else { 0 });
     // A new thread of the child may get the same thread pointer, or the same id.
-    THREAD.store(if is_reclaimer { tls::thread_pointer() } else { 0 }, Ordering::Relaxed);
-    ID.store(0, Ordering::Relaxed);
+    restart_word!(THREAD, if is_reclaimer { tls::thread_pointer() } else { 0 });
+    restart_word!(ID, 0);
     keeper::restart_in_child();
     bell::restart_in_child(!is_reclaimer && pressure::disarm().is_some());
 }
