@@ -24,7 +24,7 @@ pub(super) const LIMIT: u32 = 16;
 pub(super) const SWEEP: u32 = 32;
 
 static DUE: AtomicU32 = AtomicU32::new(0);
-/// When the last tick was, or became due.
+/// When the last tick was, or became due; 0 before the first use.
 static TICKED_MS: Hint = Hint::new(0);
 
 // Relaxed, all of this file: a bit only tells that there is work, which is under locks.
@@ -68,11 +68,12 @@ pub(crate) fn note_sweep() {
     note(SWEEP);
 }
 
-/// Notes a tick if the last one was a period ago.
+/// Notes a tick if the last one, or the first use, was a period ago.
 pub(super) fn note_time(now_ms: u64, period_ms: u64) {
-    if now_ms.wrapping_sub(TICKED_MS.get() as u64) >= period_ms {
+    let last_ms = TICKED_MS.get() as u64;
+    if now_ms.wrapping_sub(last_ms) >= period_ms {
         note_tick(now_ms);
-        note(TICK);
+        note(if last_ms == 0 { 0 } else { TICK });
     }
 }
 
