@@ -21,7 +21,7 @@ use sheaves_rcu::defer;
 use sheaves_slab::internal::by_id::is_freed;
 use sheaves_slab::internal::chunk::footprint;
 use sheaves_slab::internal::{FINDINGS, checking};
-use sheaves_slab::stats::all;
+use sheaves_slab::stats::{CacheStats, all};
 use sheaves_sys::topology::Affinity;
 
 /// How many errors were found, if they are counted.
@@ -155,6 +155,15 @@ fn many_sizes_wait_no_longer_than_a_few() {
     assert!((2 << 20..5 << 20).contains(&few_bytes), "{few_bytes}");
     let many_bytes = free_much(&mut (16..30_000).step_by(80));
     assert!((3 << 20..5 << 20).contains(&many_bytes), "{many_bytes}");
+    // From then on most allocate what they have freed, without slabs.
+    let sum = |of: fn(&CacheStats) -> u64| all().map(|(_, stats)| of(&stats)).sum::<u64>();
+    let before = sum(|stats| stats.refills);
+    for place in 0..40_000 {
+        // SAFETY: from this heap.
+        unsafe { free(malloc(16 + place * 80 % 30_000)) };
+    }
+    let refills = sum(|stats| stats.refills) - before;
+    assert!(refills < 1000, "{refills}");
     trim(0);
 }
 
@@ -203,6 +212,29 @@ fn frees_are_complete_when_they_return() {
         unsafe { free(block) };
         assert_eq!(findings(), index + 1, "{size}");
     }
+    FINDINGS.store(1, Ordering::Relaxed);
+}
+
+/// At level 2 a byte that is written to a freed block is found wherever it is.
+fn all_bytes_are_checked_at_level_2() {
+    const BYTES: usize = 5000;
+    if !checking::is_exact() {
+        return;
+    }
+    FINDINGS.store(1, Ordering::Relaxed);
+    // In quarantine, from which as many others push them.
+    let blocks: Vec<_> = (0..20).map(|_| malloc(BYTES)).collect();
+    for (index, block) in blocks.into_iter().enumerate() {
+        // SAFETY: from this heap.
+        unsafe { free(block) };
+        // SAFETY: such blocks stay mapped; the write is on purpose.
+        unsafe { block.wrapping_add(200 * index).write(1) };
+    }
+    for _ in 0..2000 {
+        // SAFETY: from this heap.
+        unsafe { free(malloc(BYTES)) };
+    }
+    assert_eq!(findings(), 20);
     FINDINGS.store(1, Ordering::Relaxed);
 }
 
@@ -355,6 +387,7 @@ fn both_paths_and_layouts() {
     layouts_are_freed_by_their_owners();
     large_blocks_grow();
     large_blocks_end_at_pages();
+    all_bytes_are_checked_at_level_2();
     pairs_take_no_more_than_a_quarantine();
     many_sizes_wait_no_longer_than_a_few();
     check_freed();

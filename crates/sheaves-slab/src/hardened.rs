@@ -7,8 +7,9 @@
 
 use core::sync::atomic::Ordering;
 
+use sheaves_percpu::Access;
 use sheaves_percpu::internal::slots::attach;
-use sheaves_percpu::internal::{Cursor, Word, pop_slow, push_slow};
+use sheaves_percpu::internal::{Cursor, Word, pop_slow, push, push_slow};
 use sheaves_sys::errno;
 use sheaves_sys::membarrier::Reach;
 
@@ -29,17 +30,14 @@ use crate::space::slab;
 /// Allocates an object; 0 when memory is out.
 pub(crate) fn alloc(id: CacheId, request: &AllocRequest) -> usize {
     let [_, stock] = id.hardened_words();
-    if let Some(object) = pop_slow(stock).or_else(|| pop_tagged(id, stock, request)) {
-        return object;
-    }
-    id.descriptor().depot.note_exchange(id.shape());
     for _ in 0..ATTEMPTS {
-        if !attach() {
-            break;
-        }
         if let Some(object) = pop_slow(stock).or_else(|| pop_tagged(id, stock, request)) {
             return object;
         }
+        if !attach() {
+            break;
+        }
+        id.descriptor().depot.note_exchange(id.shape());
         if let Some(ready) = deferred::take_ready(id) {
             quarantine::seal_sheaf(id, ready);
             quarantine::flush_surplus(id);
@@ -48,8 +46,10 @@ pub(crate) fn alloc(id: CacheId, request: &AllocRequest) -> usize {
         let Some(cursor) = ready else { break };
         // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
         tags::tag(id.shape(), unsafe { cursor.objects() });
-        if let Some(cursor) = replace(stock, cursor, Cursor::is_empty) {
-            quarantine::put_back(id, cursor);
+        match slot::exchange(stock, cursor, Cursor::is_empty) {
+            Ok(before) if before.is_sheaf() => pool::put_empty(before.sheaf()),
+            Ok(_vacant) => {}
+            Err(cursor) => quarantine::put_back(id, cursor),
         }
     }
     take_one(id, request)
@@ -59,7 +59,7 @@ pub(crate) fn alloc(id: CacheId, request: &AllocRequest) -> usize {
 /// allocate from alone, because it is tagged.
 fn pop_tagged(id: CacheId, stock: Word, request: &AllocRequest) -> Option<usize> {
     samples::pop_tagged(id, stock, request, |cursor| {
-        if let Some(cursor) = replace(stock, cursor, |current| !current.is_sheaf()) {
+        if let Err(cursor) = slot::exchange(stock, cursor, |current| !current.is_sheaf()) {
             quarantine::put_back(id, cursor);
         }
     })
@@ -80,10 +80,34 @@ fn take_one(id: CacheId, request: &AllocRequest) -> usize {
 #[inline]
 pub(crate) fn free_quick(id: CacheId, object: usize) -> bool {
     let shape = id.shape();
-    let Some(place) = quarantine::mark_quick(shape, object) else { return false };
-    quarantine::seal_quick(id, shape, object, place);
-    give(id, object);
+    if !quarantine::mark_quick(shape, object) {
+        return false;
+    }
+    if !object_bytes::is_short(shape) {
+        clear_and_give(id, object);
+    } else {
+        object_bytes::clear_short(shape, object);
+        give(id, object);
+    }
     true
+}
+
+#[inline(never)]
+fn clear_and_give(id: CacheId, object: usize) {
+    object_bytes::clear(id.shape(), object);
+    give(id, object);
+}
+
+/// Puts an object of a size class that is sealed into the current slot, or into quarantine.
+#[inline]
+fn give(id: CacheId, object: usize) {
+    let [freed, _] = id.hardened_words();
+    // SAFETY: the caller has an object, so the engine has started.
+    let access = unsafe { Access::of_started() };
+    // SAFETY: the object is sealed: it is the caller's, and only pushed here.
+    if !unsafe { push(access, freed, object) } {
+        give_slow(id, object);
+    }
 }
 
 /// Frees an object. That of a size class is in a slab of it.
@@ -91,22 +115,17 @@ pub(crate) fn free(id: CacheId, object: usize) {
     // Ends its record, if it has one. The object goes into quarantine in any case.
     let _ = tags::freed(object);
     if quarantine::seal(id, id.shape(), object) {
-        give(id, object);
-    }
-}
-
-/// Puts an object that is sealed into the current slot, or into quarantine.
-#[inline]
-fn give(id: CacheId, object: usize) {
-    let [freed, _] = id.hardened_words();
-    // SAFETY: the object is sealed: it is the caller's, and only pushed here.
-    if !id.is_class() || !unsafe { push_slow(freed, object) } {
         give_slow(id, object);
     }
 }
 
-#[cold]
+#[inline(never)]
 fn give_slow(id: CacheId, object: usize) {
+    let [freed, _] = id.hardened_words();
+    // SAFETY: as in `give`. In the portable engine each free comes here.
+    if id.is_class() && unsafe { push_slow(freed, object) } {
+        return;
+    }
     errno::preserve(|| {
         if !push_sealed(id, object) {
             quarantine::add(id, object);
@@ -120,38 +139,27 @@ fn give_slow(id: CacheId, object: usize) {
 /// not pushed.
 fn push_sealed(id: CacheId, object: usize) -> bool {
     let [freed, _] = id.hardened_words();
-    id.descriptor().depot.note_exchange(id.shape());
     for _ in 0..if id.is_class() { ATTEMPTS } else { 0 } {
         if !attach() {
             break;
+        }
+        if let Some(full) = take_sheaf(freed, Cursor::is_full) {
+            id.descriptor().depot.note_exchange(id.shape());
+            quarantine::append(id, full);
+        }
+        let Some(empty) = id.descriptor().depot.empty_sheaf() else { break };
+        // SAFETY: the sheaf is empty, and has room; as in `give`.
+        let filled = unsafe { empty.push(object) };
+        match slot::exchange(freed, filled, |current| !current.is_sheaf()) {
+            Ok(_vacant) => return true,
+            Err(filled) => pool::put_empty(filled.sheaf()),
         }
         // SAFETY: as in `give`.
         if unsafe { push_slow(freed, object) } {
             return true;
         }
-        let Some(full) = take_sheaf(freed, Cursor::is_full) else {
-            let Some(empty) = id.descriptor().depot.empty_sheaf() else { break };
-            if let Some(empty) = replace(freed, empty, |current| !current.is_sheaf()) {
-                pool::put_empty(empty.sheaf());
-            }
-            continue;
-        };
-        quarantine::append(id, full);
     }
     false
-}
-
-/// Stores a sheaf that the caller owns in a word of the current slot, if `replaceable` accepts what
-/// is there, which has no objects. Returns the sheaf where it does not.
-fn replace(word: Word, cursor: Cursor, replaceable: impl Fn(Cursor) -> bool) -> Option<Cursor> {
-    let before = match slot::exchange(word, cursor, replaceable) {
-        Ok(before) => before,
-        Err(cursor) => return Some(cursor),
-    };
-    if before.is_sheaf() {
-        pool::put_empty(before.sheaf());
-    }
-    None
 }
 
 /// Aborts the process unless the address starts an object that is allocated.

@@ -4,6 +4,7 @@
 //! The tests run in a process of their own, one after the other: [`alone`] makes it a hardened one.
 
 use core::alloc::Layout;
+use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
 use std::collections::HashSet;
@@ -179,6 +180,104 @@ fn writes_to_free_objects_and_past_ends_are_found() {
     let more = alloc(&cache, MANY);
     assert_eq!(findings(), 3, "found before it is allocated again");
     free(&cache, &more);
+    cache.destroy().unwrap();
+}
+
+/// Objects of which some stay in each slab, so that none becomes empty and is released, and others.
+fn kept_and_freed(cache: &Cache, count: usize) -> (Vec<NonNull<u8>>, Vec<NonNull<u8>>) {
+    let objects = alloc(cache, count);
+    let (stats, mut halves) = (cache.stats(), HashSet::new());
+    let half_bytes = stats.slab_bytes / stats.slabs / 2;
+    objects.into_iter().partition(|object| halves.insert(object.addr().get() / half_bytes))
+}
+
+/// Frees most of some objects, and then writes some bytes to each of those, from `place` on.
+/// Returns how many were written to, and how many were found when all are allocated again.
+fn written_and_found(
+    cache: &Cache,
+    count: usize,
+    place: impl Fn(usize) -> usize,
+) -> (usize, usize) {
+    let (kept, freed) = kept_and_freed(cache, 600);
+    free(cache, &freed);
+    let before = findings();
+    for (index, object) in freed.iter().enumerate() {
+        // SAFETY: inside the object.
+        fill(unsafe { object.add(place(index)) }, count, 0xa5);
+    }
+    // Twice, since a quarantine keeps some of them, and the second time more than there are.
+    for times in [2, 3] {
+        let again = alloc(cache, times * freed.len());
+        free(cache, &again);
+    }
+    free(cache, &kept);
+    (freed.len(), findings() - before)
+}
+
+#[test]
+fn larger_objects_are_checked_in_part() {
+    const LARGE: usize = 5000;
+    let _alone = alone();
+    // What is written is not to go with a page that is returned to the kernel.
+    let decay_ms = sheaves_sys::options::DECAY_MS.get();
+    sheaves_sys::options::DECAY_MS.set(3_600_000);
+    let all = |(written, found): (usize, usize)| assert_eq!(written, found);
+    let whole = cache("whole", 512);
+    all(written_and_found(&whole, 1, |index| index % 512));
+    let large = cache("large", LARGE);
+    for place in [0, 63, LARGE - 64, LARGE - 1] {
+        all(written_and_found(&large, 1, |_| place));
+    }
+    const MUCH: usize = LARGE / 8 + 128;
+    all(written_and_found(&large, MUCH, |index| index * 37 % (LARGE - MUCH)));
+    // Eight lines of 78.
+    let (_, found) = written_and_found(&large, 1, |_| LARGE / 2);
+    assert!((15..110).contains(&found), "{found}");
+    let options = Options { debug: true, ..Options::default() };
+    let debug = Cache::new("debug", Layout::from_size_align(LARGE, 8).unwrap(), options).unwrap();
+    all(written_and_found(&debug, 1, |index| 8 * index));
+    for cache in [whole, large, debug] {
+        cache.destroy().unwrap();
+    }
+    sheaves_sys::options::DECAY_MS.set(decay_ms);
+}
+
+/// The memory of the mappings that have addresses in a range, in KiB.
+fn resident_kib(range: &Range<usize>) -> usize {
+    let text = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let (mut is_inside, mut kib) = (false, 0);
+    for line in text.lines() {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let number = |text| usize::from_str_radix(text, 16).unwrap();
+        if let Some((start, end)) = words[0].split_once('-') {
+            is_inside = number(start) < range.end && number(end) > range.start;
+        } else if is_inside && words[0] == "Rss:" {
+            kib += words[1].parse::<usize>().unwrap();
+        }
+    }
+    kib
+}
+
+#[test]
+fn clearing_gives_memory_to_no_page() {
+    // Few, so that their pages stay.
+    const LARGE: usize = 40_000;
+    let _alone = alone();
+    let cache = cache("sparse", LARGE);
+    let (kept, freed) = kept_and_freed(&cache, 150);
+    for object in kept.iter().chain(&freed) {
+        fill(*object, 1, 1);
+        // SAFETY: the last byte of the object.
+        fill(unsafe { object.add(LARGE - 1) }, 1, 1);
+    }
+    let addresses = freed.iter().map(|object| object.addr().get());
+    let heap = addresses.clone().min().unwrap()..addresses.max().unwrap();
+    let before = resident_kib(&heap);
+    free(&cache, &freed);
+    let grown = resident_kib(&heap).saturating_sub(before);
+    // Not a page each.
+    assert!(grown < freed.len(), "{grown}");
+    free(&cache, &kept);
     cache.destroy().unwrap();
 }
 

@@ -46,7 +46,5 @@ pub(crate) fn reclaimed_one(id: CacheId, object: usize) {
         Checking::Hardened | Checking::Exact => {}
         Checking::Debug => debug::end_deferral(id, &[object]),
     }
-    // As in `quarantine::seal_sheaf`.
-    flush::check_starts_object(id, object);
     quarantine::free(id, object);
 }

@@ -16,9 +16,9 @@ pub const OBJECT_BYTES_MAX: usize = 64 << 10;
 const SHEAF_HOLDS_BYTES: usize = 512 << 10;
 /// The same for objects that are alone in their slabs. It can grow to a quarter of what is in use.
 const SHEAF_HOLDS_BYTES_ALONE: usize = 8 << 20;
-/// The same in a hardened process, which checks all objects of a sheaf at once: so they are in the
-/// CPU's caches yet when they are allocated.
-const SHEAF_HOLDS_BYTES_HARDENED: usize = 16 << 10;
+/// The same in a hardened process, from the first one on. It checks all objects of a sheaf at once:
+/// so they are in the CPU's caches yet when they are allocated.
+const SHEAF_HOLDS_BYTES_HARDENED: usize = 24 << 10;
 /// A cache's first sheaves hold at most this many objects, and at most this many bytes. There are
 /// none where one object is larger.
 const SHEAF_OBJECTS_START: usize = 31;
@@ -76,8 +76,8 @@ pub(crate) struct Shape {
     pub(crate) sheaf_objects: usize,
     pub(crate) constructor: Option<Constructor>,
     pub(crate) checking: Checking,
-    /// Bytes of a slab of several objects whose canary is their state, where a free does no more
-    /// than hardened mode asks for; otherwise 0. See `checked::quarantine`.
+    /// Bytes of a slab of several objects whose canary is their state, at level 1 of hardened mode;
+    /// otherwise 0. See `checked::quarantine`.
     pub(crate) quick_bytes: usize,
     /// Objects can be neither read nor written: blocks of size 0.
     pub(crate) unreadable: bool,
@@ -169,7 +169,7 @@ impl Shape {
             checking,
             ..none
         };
-        if shape.has_canary() && !shape.is_alone() && checking != Checking::Debug {
+        if shape.has_canary() && !shape.is_alone() && checking == Checking::Hardened {
             shape.quick_bytes = granules * GRANULE_BYTES;
         }
         shape
@@ -242,7 +242,8 @@ impl Shape {
 
     /// Number of objects of a cache's first sheaves; 0 when it begins without.
     pub(crate) fn sheaf_objects_min(&self) -> usize {
-        (SHEAF_BYTES_START / self.stride).min(SHEAF_OBJECTS_START)
+        let bytes = if self.is_plain() { SHEAF_BYTES_START } else { SHEAF_HOLDS_BYTES_HARDENED };
+        (bytes / self.stride).min(SHEAF_OBJECTS_START)
     }
 }
 

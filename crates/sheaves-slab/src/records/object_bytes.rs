@@ -8,7 +8,7 @@
 //! | the object is | its bytes are | its canary is |
 //! |---|---|---|
 //! | in a new slab | zero | zero |
-//! | ready to be allocated | zero | [`canary`] |
+//! | ready to be allocated | zero, as far as [`prepare`] checks | [`canary`] |
 //! | allocated | the user's | [`canary`], or something was written past an end |
 //! | in quarantine | zero, or something wrote to a free object | its inverse |
 //! | free in a slab | the same | its inverse, or zero: its page was discarded |
@@ -22,7 +22,7 @@
 //! constructor, and of type-stable ones, are not touched.
 
 use core::ptr::with_exposed_provenance_mut;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 
 use sheaves_sys::{map, report, tls};
 
@@ -33,13 +33,12 @@ use crate::space::checking::Checking;
 
 /// Contents of freed objects of debug caches (the byte of the kernel's `POISON_FREE`).
 pub(crate) const POISON: u8 = 0x6b;
-/// Objects are cleared by pieces of this size. A piece that is zero is only read: it may be memory
-/// that was never touched.
-const PIECE_BYTES: usize = 4096;
-/// Objects of up to this size are cleared without a call.
-const SHORT_BYTES: usize = 512;
-/// At most this much of an object is fetched ahead.
-const FETCHED_BYTES: usize = 2048;
+const LINE_BYTES: usize = 64;
+const PAGE_BYTES: usize = 4096;
+/// At level 1 objects with more bytes are cleared by a call, and checked in part.
+const WHOLE_BYTES: usize = 512;
+/// The lines of such an object that are checked, besides the first and the last one.
+const LINES: usize = 8;
 
 /// In tests findings can be counted: 0 as long as they end the process, else 1 and their number.
 #[cfg(feature = "faults")]
@@ -64,11 +63,14 @@ pub(crate) const NEW: usize = 1;
 const AHEAD: usize = 4;
 
 /// Prepares objects to be allocated, which the caller has taken from their slabs or the quarantine,
-/// in random order: checks that nothing was written to them since they were freed, and writes their
-/// canaries. A new object, which was never freed, is not read: that would be a page fault.
+/// in random order: writes their canaries, and checks that nothing was written to them since they
+/// were freed. At level 1 larger ones are checked by [`bits_of_some`]. One that was never freed is
+/// not read: that would be a page fault.
 pub(crate) fn prepare(shape: &Shape, objects: &mut [usize]) {
-    let mut order = Order::new(objects.len());
     let has_canary = shape.has_canary();
+    // Up to two draws for each.
+    let (mut order, count) = (Order::new(2 * objects.len()), cleared_bytes(shape));
+    let is_whole = shape.checking != Checking::Hardened || count <= WHOLE_BYTES;
     for index in 0..objects.len() {
         if let Some(ahead) = objects.get(index + AHEAD) {
             fetch(ahead & !NEW, shape.stride);
@@ -76,112 +78,78 @@ pub(crate) fn prepare(shape: &Shape, objects: &mut [usize]) {
         let (is_new, object) = (objects[index] & NEW != 0, objects[index] & !NEW);
         let in_use = canary(object);
         if !is_new {
-            check_bytes(shape, object, in_use);
+            // SAFETY: the object is of this shape and the caller's.
+            let bytes = unsafe { bytes_of(object, count) };
+            let bits = if is_whole { bits_of(bytes) } else { bits_of_some(bytes, &mut order) };
+            // Relaxed: the caller owns the object.
+            let place = || canary_of(shape, object).load(Ordering::Relaxed);
+            let of_canary = if has_canary { place() ^ !in_use } else { 0 };
+            if bits | of_canary as u64 != 0 {
+                examine(shape, object);
+            }
         }
         if has_canary {
-            // Relaxed: the object behind it may be freed at the same time, see `check_neighbour`.
+            // Relaxed: the object behind it may be freed at the same time, see `is_neighbour_good`.
             canary_of(shape, object).store(in_use, Ordering::Relaxed);
         }
-        objects[index] = object;
-        objects.swap(index, order.below(index + 1));
+        let other = order.below(index + 1);
+        objects[index] = objects[other];
+        objects[other] = object;
     }
 }
 
-/// Fetches the first lines of an object and the last one into the CPU's caches.
+/// Fetches the first line of an object and the last one into the CPU's caches.
 #[inline]
 fn fetch(object: usize, bytes: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
+    for place in [0, bytes - 1] {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a hint: any address is valid for it.
-        let fetch =
-            |place| unsafe { _mm_prefetch::<_MM_HINT_T0>(with_exposed_provenance_mut(place)) };
-        fetch(object + bytes - 1);
-        fetch(object);
-        let end = bytes.saturating_sub(64).min(FETCHED_BYTES);
-        (64..end).step_by(64).for_each(|place| fetch(object + place));
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(with_exposed_provenance_mut(object + place)) };
     }
     let _unused_elsewhere = (object, bytes);
 }
 
-/// Checks that nothing was written to an object since it was freed. The caller owns it.
-pub(crate) fn check_free(shape: &Shape, object: usize) {
-    check_bytes(shape, object, canary(object));
-}
-
-#[inline(always)]
-fn check_bytes(shape: &Shape, object: usize, in_use: usize) {
+/// Reports what was written to an object since it was freed, if anything. The caller owns it. It is
+/// no error if its canary is 0: it was never allocated, or its page was discarded.
+#[cold]
+pub(crate) fn examine(shape: &Shape, object: usize) {
     // SAFETY: the object is of this shape and the caller's.
     let bytes = unsafe { bytes_of(object, cleared_bytes(shape)) };
-    let mut others = bits_of(bytes);
-    if shape.has_canary() {
-        // Relaxed: the caller owns the object.
-        others |= canary_of(shape, object).load(Ordering::Relaxed) as u64 ^ !in_use as u64;
-    }
-    if others != 0 {
-        examine(shape, object, bytes, in_use);
-    }
-}
-
-/// Reports what [`check_bytes`] has found, unless it is poison, or no canary: that of an object
-/// that was never allocated, or whose page was discarded.
-#[cold]
-fn examine(shape: &Shape, object: usize, bytes: &[u8], in_use: usize) {
     let is_poison = shape.checking == Checking::Debug && bytes.first() == Some(&POISON);
     let expected = if is_poison { POISON } else { 0 };
-    if let Some(place) = bytes.iter().position(|byte| *byte != expected) {
-        report_write(shape, object, place);
-    }
-    if shape.has_canary() {
+    let written = bytes.iter().position(|byte| *byte != expected);
+    let is_canary_good = !shape.has_canary() || {
         // Relaxed: the caller owns the object.
         let found = canary_of(shape, object).load(Ordering::Relaxed);
-        if found != 0 && found != !in_use {
-            report_write(shape, object, shape.stride - CANARY_BYTES);
-        }
+        found == 0 || found == !canary(object)
+    };
+    let canary = (!is_canary_good).then_some(shape.stride - CANARY_BYTES);
+    for place in [written, canary].into_iter().flatten() {
+        last_frees::report(object, object + shape.stride);
+        let (name, size) = (shape.name(), shape.size);
+        found(format_args!(
+            "object {object:#x} of cache {name} (size {size}) was written to while it was free, \
+             at byte {place}"
+        ));
     }
-}
-
-#[cold]
-fn report_write(shape: &Shape, object: usize, place: usize) {
-    last_frees::report(object, object + shape.stride);
-    let (name, size) = (shape.name(), shape.size);
-    found(format_args!(
-        "object {object:#x} of cache {name} (size {size}) was written to while it was free, at \
-         byte {place}"
-    ));
-}
-
-/// What [`mark_free`] finds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
-    /// It was in use, and is free now.
-    InUse,
-    /// It was free already.
-    Free,
-    /// Something else than its canary.
-    Damage,
 }
 
 /// Inverts the canary of an object that is in use: from then on it is free, and the caller's. Of
-/// two threads that free it at once one does.
+/// two threads that free it at once one does. False, with nothing changed, for any other word.
 #[inline]
-pub(crate) fn mark_free(shape: &Shape, object: usize) -> Found {
+pub(crate) fn mark_free(shape: &Shape, object: usize) -> bool {
     let (place, in_use) = (canary_of(shape, object), canary(object));
     // Relaxed, all: the thread that has inverted it owns the object, which it got by an ordered
     // path, and gives it away by another one.
-    let mut found = place.load(Ordering::Relaxed);
-    if found == in_use {
-        if tls::is_single_threaded() {
-            place.store(!in_use, Ordering::Relaxed);
-            return Found::InUse;
-        }
-        let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
-        match place.compare_exchange(in_use, !in_use, success, failure) {
-            Ok(_) => return Found::InUse,
-            Err(other) => found = other,
-        }
+    if place.load(Ordering::Relaxed) != in_use {
+        return false;
     }
-    if found == !in_use { Found::Free } else { Found::Damage }
+    if tls::is_single_threaded() {
+        place.store(!in_use, Ordering::Relaxed);
+        return true;
+    }
+    place.compare_exchange(in_use, !in_use, Ordering::Relaxed, Ordering::Relaxed).is_ok()
 }
 
 /// True if the canary of an object says that it is free.
@@ -190,8 +158,10 @@ pub(crate) fn is_marked_free(shape: &Shape, object: usize) -> bool {
     canary_of(shape, object).load(Ordering::Relaxed) == !canary(object)
 }
 
-/// Makes good what [`mark_free`] has found damaged, after a report.
+/// Reports that an object which is freed has another word than its canary, and makes that good.
+#[cold]
 pub(crate) fn mend(shape: &Shape, object: usize) {
+    report_overflow(shape, object);
     // Relaxed: the object is the caller's.
     canary_of(shape, object).store(!canary(object), Ordering::Relaxed);
 }
@@ -206,19 +176,17 @@ pub(crate) fn report_overflow(shape: &Shape, object: usize) {
 
 /// Checks the canary of the object before one that is freed, in the same slab, whatever its state.
 #[inline]
-pub(crate) fn check_neighbour(shape: &Shape, object: usize) {
+pub(crate) fn is_neighbour_good(shape: &Shape, object: usize) -> bool {
     let neighbour = object - shape.stride;
     // Relaxed: it changes between these values, and to 0 when its page is discarded.
     let found = canary_of(shape, neighbour).load(Ordering::Relaxed);
-    let expected = canary(neighbour);
-    if found != expected && found != !expected && found != 0 {
-        report_underflow(shape, object, neighbour);
-    }
+    // One comparison for the canary and its inverse: which it is is as good as random.
+    (found ^ canary(neighbour)).wrapping_add(1) <= 1 || found == 0
 }
 
 #[cold]
-fn report_underflow(shape: &Shape, object: usize, neighbour: usize) {
-    let (name, size) = (shape.name(), shape.size);
+pub(crate) fn report_underflow(shape: &Shape, object: usize) {
+    let (name, size, neighbour) = (shape.name(), shape.size, object - shape.stride);
     found(format_args!(
         "object {object:#x} of cache {name} (size {size}): something was written before its \
          start, or past the end of {neighbour:#x}"
@@ -229,47 +197,80 @@ fn report_underflow(shape: &Shape, object: usize, neighbour: usize) {
 pub(crate) fn clear(shape: &Shape, object: usize) {
     // SAFETY: the object is of this shape and was freed.
     let bytes = unsafe { bytes_of(object, cleared_bytes(shape)) };
-    let value = if shape.checking == Checking::Debug { POISON } else { 0 };
-    if value != 0 || bytes.len() < PIECE_BYTES {
-        bytes.fill(value);
-    } else {
-        fill_with_zeros(bytes);
+    match shape.checking {
+        Checking::Debug => bytes.fill(POISON),
+        _ if bytes.len() < PAGE_BYTES => bytes.fill(0),
+        _ => fill_with_zeros(bytes),
     }
 }
 
-/// [`clear`] for an object of a size class at level 1.
+/// True for an object of a size class that [`clear_short`] may clear.
+#[inline]
+pub(crate) fn is_short(shape: &Shape) -> bool {
+    shape.stride - CANARY_BYTES <= WHOLE_BYTES
+}
+
+/// [`clear`] for such an object at level 1, whose stride is a multiple of 16. By pieces that may
+/// overlap, which takes few branches, and of which none crosses a line.
 #[inline(always)]
-pub(crate) fn clear_quick(shape: &Shape, object: usize) {
-    if shape.stride > SHORT_BYTES {
-        return clear(shape, object);
+pub(crate) fn clear_short(shape: &Shape, object: usize) {
+    fn clear_ends<const BYTES: usize>(bytes: &mut [u8]) -> Option<()> {
+        *bytes.first_chunk_mut()? = [0; BYTES];
+        *bytes.last_chunk_mut()? = [0; BYTES];
+        Some(())
     }
-    for place in (object..object + shape.stride - CANARY_BYTES).step_by(CANARY_BYTES) {
-        // SAFETY: a word of the object, which was freed. Volatile: a call of `memset` takes longer.
-        unsafe { with_exposed_provenance_mut::<u64>(place).write_volatile(0) };
+    // SAFETY: as in `clear`.
+    let bytes = unsafe { bytes_of(object, shape.stride - CANARY_BYTES) };
+    let Some((bytes, word)) = bytes.split_last_chunk_mut::<8>() else { return };
+    *word = [0; 8];
+    if let Some(last) = bytes.last_chunk_mut::<LINE_BYTES>() {
+        *last = [0; LINE_BYTES];
+        let before = bytes.len() - 1;
+        for line in bytes[..before].as_chunks_mut::<LINE_BYTES>().0 {
+            *line = [0; LINE_BYTES];
+            // SeqCst pairs with nothing. The compiler would call `memset`, which takes longer.
+            compiler_fence(Ordering::SeqCst);
+        }
+    } else {
+        let _any = clear_ends::<32>(bytes).or_else(|| clear_ends::<16>(bytes));
     }
 }
 
-/// All bytes, whose number is a multiple of 8, or-ed to one word. By lines, without a branch for
-/// each word.
+/// All bytes, whose number is a multiple of 8, or-ed to one word. By pieces as in [`clear_short`].
 #[inline(always)]
 fn bits_of(bytes: &[u8]) -> u64 {
-    fn add<const WORDS: usize>(bits: &mut [u64; WORDS], pieces: &[[[u8; 8]; WORDS]]) {
-        for piece in pieces {
-            bits.iter_mut().zip(piece).for_each(|(bits, word)| *bits |= u64::from_ne_bytes(*word));
-        }
+    fn add<const BYTES: usize>(bits: &mut [u64; 8], piece: &[u8; BYTES]) {
+        let words = piece.as_chunks::<8>().0;
+        bits.iter_mut().zip(words).for_each(|(bits, word)| *bits |= u64::from_ne_bytes(*word));
     }
-    let (lines, rest) = bytes.as_chunks::<8>().0.as_chunks::<8>();
-    // The rest by halves.
-    let (four, rest) = rest.as_chunks::<4>();
-    let (two, one) = rest.as_chunks::<2>();
+    fn of_ends<const BYTES: usize>(bytes: &[u8]) -> Option<u64> {
+        let mut bits = [0; 8];
+        add::<BYTES>(&mut bits, bytes.first_chunk()?);
+        add::<BYTES>(&mut bits, bytes.last_chunk()?);
+        Some(bits.iter().fold(0, |all, bits| all | bits))
+    }
+    let Some(last) = bytes.last_chunk::<LINE_BYTES>() else {
+        return of_ends::<32>(bytes)
+            .or_else(|| of_ends::<16>(bytes))
+            .or_else(|| of_ends::<8>(bytes))
+            .unwrap_or(0);
+    };
     let mut bits = [0; 8];
-    add(&mut bits, lines);
-    let mut bits: [u64; 4] = core::array::from_fn(|index| bits[index] | bits[index + 4]);
-    add(&mut bits, four);
-    let mut bits = [bits[0] | bits[2], bits[1] | bits[3]];
-    add(&mut bits, two);
-    let one = one.iter().fold(0, |all, word| all | u64::from_ne_bytes(*word));
-    bits[0] | bits[1] | one
+    add(&mut bits, last);
+    let lines = bytes[..bytes.len() - 1].as_chunks::<LINE_BYTES>().0;
+    lines.iter().for_each(|line| add(&mut bits, line));
+    bits.iter().fold(0, |all, bits| all | bits)
+}
+
+/// The same of the first line, the last one, and [`LINES`] that are evenly apart, from a random one
+/// on. A write of an eighth of the bytes and two lines is in one of them.
+#[inline(always)]
+fn bits_of_some(bytes: &[u8], order: &mut Order) -> u64 {
+    let lines = bytes.as_chunks::<LINE_BYTES>().0;
+    let step = lines.len().div_ceil(LINES);
+    let ends = bits_of(&bytes[..LINE_BYTES]) | bits_of(&bytes[bytes.len() - LINE_BYTES..]);
+    let drawn = lines[order.below(step)..].iter().step_by(step);
+    drawn.fold(ends, |bits, line| bits | bits_of(line))
 }
 
 /// Returns the pages of a range to the kernel and makes them inaccessible. The caller owns it.
@@ -285,11 +286,18 @@ pub(crate) fn zero(address: usize, count: usize) {
     fill_with_zeros(unsafe { bytes_of(address, count) });
 }
 
-/// Reads before it writes, so that pages without memory stay so.
+/// A whole page is read before it is written, unless its first line is not zero: one without
+/// memory stays so.
 #[cold]
 fn fill_with_zeros(bytes: &mut [u8]) {
-    let pieces = bytes.chunks_mut(PIECE_BYTES);
-    pieces.filter(|piece| bits_of(piece) != 0).for_each(|piece| piece.fill(0));
+    let head = (bytes.as_ptr().addr().wrapping_neg() % PAGE_BYTES).min(bytes.len());
+    let (head, rest) = bytes.split_at_mut(head);
+    head.fill(0);
+    for page in rest.chunks_mut(PAGE_BYTES) {
+        if page.len() < PAGE_BYTES || bits_of(&page[..LINE_BYTES]) != 0 || bits_of(page) != 0 {
+            page.fill(0);
+        }
+    }
 }
 
 /// The bytes that are cleared, if any: all but the canary.

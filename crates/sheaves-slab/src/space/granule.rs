@@ -44,6 +44,12 @@ pub(crate) fn owner_of(address: usize) -> Option<usize> {
     entry_in(window::OWNERS.base(), address)
 }
 
+/// Bytes from the heap's start to its end. It only grows.
+pub(crate) fn heap_bytes() -> usize {
+    // Relaxed: see the head of this file.
+    TABLE.heap_bytes_end.load(Ordering::Relaxed).saturating_sub(first().0 as usize * GRANULE_BYTES)
+}
+
 #[inline(always)]
 fn entry_in(window: usize, address: usize) -> Option<usize> {
     // Relaxed: see the head of this file. The heap's end only grows.

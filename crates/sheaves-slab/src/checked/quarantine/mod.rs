@@ -41,10 +41,10 @@ use crate::space::chunk;
 use crate::space::granule::is_watched;
 use crate::space::hint::Hint;
 
-use queue::have_too_much;
 pub(crate) use queue::of;
+use queue::{have_too_much, objects_max};
 pub(crate) use seal::seal_sheaf;
-pub(crate) use seal::{add, append, is_free, mark_quick, return_unused, seal, seal_quick};
+pub(crate) use seal::{add, append, is_free, mark_quick, return_unused, seal};
 
 /// The library's thread is woken above this.
 const MUCH_BYTES: usize = 64 << 10;
@@ -65,25 +65,31 @@ pub(crate) fn put_back(id: CacheId, cursor: Cursor) {
     pool::put_empty(cursor.sheaf());
 }
 
-/// Flushes what there is too much of.
+/// The least spare of a quarantine, in objects.
+const SPARE_MIN: usize = 16;
+
+/// Flushes what there is too much of. More may wait than otherwise before it goes back to slabs:
+/// what is freed at a stretch is often allocated at a stretch. Size classes are bounded together.
 pub(crate) fn flush_surplus(id: CacheId) {
-    let spare = of(id).spare(id);
-    // What leaves because it is too old, or near a limit of the heap, did not overflow.
-    while let overflows = of(id).surplus(id) > spare
-        && let Some(cursor) = of(id).take_surplus(id, spare)
-    {
-        if overflows {
-            id.descriptor().depot.note_overflow(id.shape(), cursor.fill());
+    let (quarantine, depot, most) = (of(id), &id.descriptor().depot, objects_max(id));
+    let spare = if id.is_class() { depot.limit() } else { most / 2 };
+    let most = most + spare.max(depot.sheaf_objects()).max(SPARE_MIN);
+    while let Some(cursor) = quarantine.take_surplus(id, most) {
+        // What leaves because it is too old, or near a limit of the heap, did not overflow.
+        if quarantine.objects() + cursor.fill() > most {
+            depot.note_overflow(id.shape(), cursor.fill());
         }
         flush::flush_sheaf(id, cursor);
     }
     flush_in_turn();
-    let bytes = of(id).objects() * id.shape().stride;
+    let bytes = quarantine.objects() * id.shape().stride;
     if bytes >= MUCH_BYTES {
         chunk::note_unused(bytes);
     }
 }
 
+/// What size classes may have too much before it goes back to slabs.
+const BYTES_IN_TURN: usize = 256 << 10;
 /// At most this many sheaves leave at a call of [`flush_in_turn`].
 const SHEAVES_IN_TURN: usize = 16;
 
@@ -93,42 +99,27 @@ fn flush_in_turn() {
     static TURN: Hint = Hint::new(0);
     let turns = (0..CLASSES_MAX).map(|_| CacheId::of_class(TURN.add(1) % CLASSES_MAX));
     // What has an object exists, and size classes do so for ever.
-    let mut ids = turns.filter(|id| of(*id).objects() != 0);
-    for _ in 0..SHEAVES_IN_TURN {
-        if !have_too_much() {
-            return;
-        }
-        let Some(id) = ids.next() else { return };
-        if let Some(cursor) = take_any(id) {
-            flush::flush_sheaf(id, cursor);
-        }
-    }
+    let ids =
+        turns.take_while(|_| have_too_much(BYTES_IN_TURN)).filter(|id| of(*id).objects() != 0);
+    let sheaves = ids.filter_map(|id| Some((id, take_any(id)?)));
+    sheaves.take(SHEAVES_IN_TURN).for_each(|(id, cursor)| flush::flush_sheaf(id, cursor));
 }
 
 /// Takes objects to allocate of which there are too many. They go through no slab.
 pub(crate) fn take_ready(id: CacheId) -> Option<Cursor> {
-    loop {
-        let ready = make_ready(id, of(id).take_surplus(id, 0)?);
-        if ready.is_some() {
-            return ready;
-        }
-    }
-}
-
-/// Makes the objects of a sheaf ready to be allocated, which the caller owns. `None` where some
-/// went back to their slabs.
-fn make_ready(id: CacheId, cursor: Cursor) -> Option<Cursor> {
     let shape = id.shape();
-    // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
-    let objects = unsafe { cursor.objects() };
-    // Those of watched slabs are for samples.
-    let is_for_samples = profile::is_used() && objects.iter().any(|object| is_watched(*object));
-    if is_for_samples || !shape.has_canary() {
+    loop {
+        let cursor = of(id).take_surplus(id, objects_max(id))?;
+        // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
+        let objects = unsafe { cursor.objects() };
+        // Those of watched slabs are for samples.
+        let is_for_samples = profile::is_used() && objects.iter().any(|object| is_watched(*object));
+        if shape.has_canary() && !is_for_samples {
+            object_bytes::prepare(shape, objects);
+            return Some(cursor);
+        }
         flush::flush_sheaf(id, cursor);
-        return None;
     }
-    object_bytes::prepare(shape, objects);
-    Some(cursor)
 }
 
 /// For the keeper: flushes what is too much or too old. Returns the bytes that are too much yet.
@@ -136,15 +127,27 @@ pub(crate) fn tick(id: CacheId) -> usize {
     if id.shape().is_plain() {
         return 0;
     }
-    while let Some(cursor) = of(id).take_surplus(id, 0) {
+    while let Some(cursor) = of(id).take_surplus(id, objects_max(id)) {
         flush::flush_sheaf(id, cursor);
     }
-    of(id).surplus(id) * id.shape().stride
+    of(id).objects().saturating_sub(objects_max(id)) * id.shape().stride
 }
 
 /// Flushes everything.
 pub(crate) fn flush_queue(id: CacheId) {
+    drain(id, |_| {});
+}
+
+/// Checks that nothing was written to what is in quarantine, and flushes it, when the process
+/// ends.
+pub(crate) fn check(id: CacheId) {
+    drain(id, |object| object_bytes::examine(id.shape(), object));
+}
+
+fn drain(id: CacheId, visit: impl Fn(usize)) {
     while let Some(cursor) = take_any(id) {
+        // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
+        unsafe { cursor.objects() }.iter().for_each(|object| visit(*object));
         flush::flush_sheaf(id, cursor);
     }
 }
@@ -174,16 +177,4 @@ pub(crate) fn refill_one(id: CacheId) -> usize {
         refill::refill(id, &mut one);
     }
     one[0]
-}
-
-/// Checks that nothing was written to what is in quarantine, and flushes it, when the process
-/// ends.
-pub(crate) fn check(id: CacheId) {
-    let shape = id.shape();
-    while let Some(cursor) = take_any(id) {
-        // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
-        let objects = unsafe { cursor.objects() };
-        objects.iter().for_each(|object| object_bytes::check_free(shape, *object));
-        flush::flush_sheaf(id, cursor);
-    }
 }

@@ -8,7 +8,7 @@ use sheaves_sys::lock::Lock;
 use crate::parts::pool;
 use crate::space::cache_id::{CACHES_MAX, CacheId};
 use crate::space::hint::Hint;
-use crate::space::{chunk, limit};
+use crate::space::{granule, limit};
 
 /// A quarantine holds at least this many objects, where the cache frees as many.
 const OBJECTS_MIN: usize = 8;
@@ -20,8 +20,6 @@ const OBJECTS_SMALL: usize = 4096;
 const SHARE: usize = 64;
 /// The quarantines of all size classes together hold this many bytes, or that share of the heap.
 const BYTES_ALL: usize = 4 << 20;
-/// The least value of [`Quarantine::spare`].
-const SPARE_MIN: usize = 16;
 /// An object stays twice as long at most.
 const AGE_MS: u64 = 10_000;
 
@@ -32,11 +30,8 @@ pub(crate) struct Fifo {
     youngest: u32,
     /// A sheaf for single objects.
     pub(super) open: Open,
-    /// Sheaves that were ever appended and removed.
-    appended: u64,
-    removed: u64,
-    /// How many had been appended at some time that is at most [`AGE_MS`] ago.
-    noted: u64,
+    /// The youngest one at some time, as long as it waits, and that time.
+    noted: u32,
     noted_ms: u64,
 }
 
@@ -50,7 +45,7 @@ pub(crate) struct Quarantine {
 }
 
 static TABLE: [Quarantine; CACHES_MAX] =
-    [const { Quarantine { fifo: Lock::new(Fifo::new()), objects: Hint::new(0) } }; CACHES_MAX];
+    [const { Quarantine { fifo: Lock::new(Fifo::NEW), objects: Hint::new(0) } }; CACHES_MAX];
 
 /// What [`BYTES_ALL`] bounds. Changes under the locks of the classes.
 static BYTES: Hint = Hint::new(0);
@@ -60,10 +55,9 @@ fn counted_bytes(id: CacheId) -> usize {
     if id.is_class() { id.shape().stride } else { 0 }
 }
 
-/// True while the size classes have too much in quarantine together.
-pub(super) fn have_too_much() -> bool {
-    let bytes = BYTES.get();
-    bytes > BYTES_ALL && bytes > chunk::footprint().used_bytes / SHARE
+/// True if the size classes have more in quarantine together than they may by some bytes.
+pub(super) fn have_too_much(more: usize) -> bool {
+    BYTES.get() > BYTES_ALL.max(granule::heap_bytes() / SHARE) + more
 }
 
 /// The quarantine of a cache.
@@ -71,18 +65,16 @@ pub(crate) fn of(id: CacheId) -> &'static Quarantine {
     &TABLE[usize::from(id.number())]
 }
 
+/// The most objects of a cache that wait. Where all size classes have too much, one that has some
+/// allocates its oldest ones.
+pub(super) fn objects_max(id: CacheId) -> usize {
+    let objects_min = (BYTES_SMALL / id.shape().stride).clamp(OBJECTS_MIN, OBJECTS_SMALL);
+    let objects_max = objects_min.max(id.descriptor().depot.in_use() / SHARE);
+    if id.is_class() && have_too_much(0) { objects_max / OBJECTS_MIN } else { objects_max }
+}
+
 impl Fifo {
-    const fn new() -> Fifo {
-        Fifo {
-            oldest: 0,
-            youngest: 0,
-            open: Open::NONE,
-            appended: 0,
-            removed: 0,
-            noted: 0,
-            noted_ms: 0,
-        }
-    }
+    const NEW: Fifo = Fifo { oldest: 0, youngest: 0, open: Open::NONE, noted: 0, noted_ms: 0 };
 
     /// Appends a sheaf that the caller owns and gives up.
     pub(super) fn append(&mut self, cursor: Cursor) {
@@ -96,7 +88,6 @@ impl Fifo {
             None => self.oldest = number,
         }
         self.youngest = number;
-        self.appended += 1;
     }
 
     pub(super) fn append_open(&mut self) {
@@ -109,30 +100,27 @@ impl Fifo {
     /// Removes the oldest sheaf; the caller owns it.
     fn remove_oldest(&mut self) -> Option<Cursor> {
         let sheaf = pool::of_number(self.oldest)?;
+        if self.noted == self.oldest {
+            self.noted = 0;
+        }
         self.oldest = sheaf.link() as u32;
         if self.oldest == 0 {
             self.youngest = 0;
         }
-        self.removed += 1;
         Some(sheaf.full())
     }
 
-    /// True if the oldest sheaf is older than [`AGE_MS`]. Notes what there is from time to time.
+    /// True if the oldest sheaf is older than [`AGE_MS`]. Notes the youngest from time to time.
     fn is_too_old(&mut self, now_ms: u64) -> bool {
         if now_ms.saturating_sub(self.noted_ms) < AGE_MS {
             return false;
         }
-        if self.removed < self.noted {
-            return true;
+        let is_too_old = self.noted != 0;
+        if !is_too_old {
+            (self.noted, self.noted_ms) = (self.youngest, now_ms);
         }
-        (self.noted, self.noted_ms) = (self.appended, now_ms);
-        false
+        is_too_old
     }
-}
-
-fn objects_max(id: CacheId) -> usize {
-    let objects_min = (BYTES_SMALL / id.shape().stride).clamp(OBJECTS_MIN, OBJECTS_SMALL);
-    objects_min.max(id.descriptor().depot.in_use() / SHARE)
 }
 
 /// A sheaf made smaller, so that its objects fill it: a queue keeps no cursors.
@@ -160,28 +148,12 @@ impl Quarantine {
         BYTES.add(objects * counted_bytes(id));
     }
 
-    /// The objects that may be too many before they go back to slabs: what is freed at a stretch is
-    /// often allocated at a stretch. Those of size classes are bounded together.
-    pub(super) fn spare(&self, id: CacheId) -> usize {
-        let depot = &id.descriptor().depot;
-        let spare = if id.is_class() { depot.limit() } else { objects_max(id) / 2 };
-        spare.max(depot.sheaf_objects()).max(SPARE_MIN)
-    }
-
-    /// Objects that are too many.
-    pub(super) fn surplus(&self, id: CacheId) -> usize {
-        self.objects().saturating_sub(objects_max(id))
-    }
-
-    /// Takes the oldest sheaf if there are more than `spare` objects too many, or if it is too old.
-    pub(super) fn take_surplus(&self, id: CacheId, spare: usize) -> Option<Cursor> {
-        let objects_max = if limit::is_near() { 0 } else { objects_max(id) + spare };
+    /// Takes the oldest sheaf if there are more objects than `objects_max`, or if it is too old.
+    pub(super) fn take_surplus(&self, id: CacheId, objects_max: usize) -> Option<Cursor> {
         let now_ms = clock::coarse_ms();
         let mut fifo = self.fifo.lock();
-        if !fifo.is_too_old(now_ms) && self.objects() <= objects_max {
-            return None;
-        }
-        self.take_oldest(id, &mut fifo)
+        let is_too_much = self.objects() > objects_max || limit::is_near();
+        if is_too_much || fifo.is_too_old(now_ms) { self.take_oldest(id, &mut fifo) } else { None }
     }
 
     pub(super) fn take_oldest(&self, id: CacheId, fifo: &mut Fifo) -> Option<Cursor> {
