@@ -49,12 +49,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         value: V,
         guard: &'g Guard,
     ) -> Result<&'g V, OccupiedError<'g, V>> {
-        let chain = self.lock_or_make(self.hash(&key), guard);
+        let chain = self.lock_or_make(self.tables.hash(&key), guard);
         let Some(found) = chain.find(&key) else {
             return Ok(self.add(chain, Owned(Entry::new(key, value)), guard));
         };
         // SAFETY: it was in the map in the guard's section, so it is not ended before that.
-        let current = unsafe { &(*found.entry).value };
+        let current = unsafe { &(*found.entry()).value };
         Err(OccupiedError { current, not_inserted: value })
     }
 
@@ -215,7 +215,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     where
         K: Borrow<Q>,
     {
-        let chain = self.lock(self.hash(key), guard)?;
+        let chain = self.lock(self.tables.hash(key), guard)?;
         let found = chain.find(key)?;
         let entry = self.take(chain, &found, guard);
         Some((&entry.key, &entry.value))
@@ -249,10 +249,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     where
         K: Borrow<Q>,
     {
-        let Some(chain) = self.lock(self.hash(key), guard) else { return Ok(None) };
+        let Some(chain) = self.lock(self.tables.hash(key), guard) else { return Ok(None) };
         let Some(found) = chain.find(key) else { return Ok(None) };
         // SAFETY: it was in the map in the guard's section, so it is not ended before that.
-        let entry = unsafe { &*found.entry };
+        let entry = unsafe { &*found.entry() };
         let entry = (&entry.key, &entry.value);
         if !self.call(|| is_wanted(entry.0, entry.1)) {
             return Err(entry);

@@ -19,7 +19,6 @@ use sheaves_rcu::internal::{pressure, wake_if_pressed};
 use sheaves_sys::lock::{Held, Lock};
 
 /// The target of a pointer in a bucket.
-#[derive(Debug)]
 pub(super) struct Entry<K, V> {
     pub(super) key: K,
     pub(super) value: V,

@@ -7,13 +7,14 @@
 //!                                                             that is retired through RCU
 //! ```
 //!
-//! Start reading at `bucket` (lookups, and the lock of writers), then `resize` (how entries move to
-//! another table), `entry` (how entries end), `series` (how the map is cleared), `table` (memory).
+//! Start reading in `tables`, at `bucket` (lookups), then `resize` (how entries move to another
+//! table) and `series` (how the map is cleared). They are generic over what a bucket has of an
+//! entry: its address (`address`; `entry` says how entries end).
 
+mod address;
 #[cfg(test)]
 #[path = "../../tests/unit/map_alone.rs"]
 mod alone;
-mod bucket;
 mod closures;
 mod conditional;
 mod entry;
@@ -21,33 +22,26 @@ mod hasher;
 mod iter;
 mod pinned;
 mod pinned_set;
-mod resize;
-mod series;
 mod set;
-mod spread;
-mod table;
-mod tags;
+mod tables;
 mod traits;
 mod write;
 
 use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
-use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use sheaves_rcu::{Guard, read};
 
-use bucket::MOVED;
+use address::{Address, entry_at};
 pub use conditional::OccupiedError;
-use entry::{Defer, Entry, Limbo, Unlinked};
+use entry::{Defer, Entry, Limbo};
 pub use hasher::{DefaultHashBuilder, DefaultHasher};
 pub use iter::Iter;
 pub use pinned::Pinned;
 pub use pinned_set::PinnedSet;
 pub use set::RcuHashSet;
-use spread::spread;
-use table::{Series, Table};
-use tags::tag_of;
+use tables::Tables;
+use tables::tags::tag_of;
 pub use traits::IntoIter;
 #[cfg(feature = "rayon")]
 pub use traits::ParIter;
@@ -148,17 +142,8 @@ pub use traits::ParIter;
 /// of a destructor in a call of the map leaks no other entry. A panic of `Hash` while entries move
 /// aborts the process. So does running out of memory, as for `std`'s map; without memory for a
 /// larger table, chains get longer instead.
-///
-/// # Invariants
-/// Tables, and the entries in them, are from `Table::new` and `Entry::new`. One that can no longer
-/// be found is retired, once. Every entry is in the chain of its hash: in the map's table or, if
-/// that chain has moved, in the next table.
 pub struct RcuHashMap<K, V, S = DefaultHashBuilder> {
-    /// See [`Table`]. Null until the first insertion, and the first one after `clear`.
-    table: AtomicPtr<Table<Entry<K, V>>>,
-    hasher: S,
-    /// Buckets for the requested capacity. Only grows.
-    buckets_min: AtomicUsize,
+    tables: Tables<Address<K, V>, S>,
     limbo: Limbo<K, V>,
 }
 
@@ -232,24 +217,12 @@ impl<K, V, S> RcuHashMap<K, V, S> {
     }
 
     const fn empty(hasher: S, defer: Option<Defer<K, V>>) -> RcuHashMap<K, V, S> {
-        RcuHashMap {
-            table: AtomicPtr::new(null_mut()),
-            hasher,
-            buckets_min: AtomicUsize::new(0),
-            limbo: Limbo::new(defer),
-        }
+        RcuHashMap { tables: Tables::new(hasher), limbo: Limbo::new(defer) }
     }
 
     /// An empty map with room for `capacity` entries.
     fn reserved(mut self, capacity: usize) -> RcuHashMap<K, V, S> {
-        if capacity > 0 {
-            let buckets = table::buckets_for(capacity);
-            let table = Series::begin(buckets);
-            if !table.is_null() {
-                *self.buckets_min.get_mut() = buckets;
-                *self.table.get_mut() = table;
-            }
-        }
+        self.tables.make_room(capacity);
         self
     }
 
@@ -260,8 +233,7 @@ impl<K, V, S> RcuHashMap<K, V, S> {
     /// Reads a cache line for each slot that is in use, under a short lock.
     #[must_use]
     pub fn len(&self) -> usize {
-        let _guard = read();
-        self.table().map_or(0, Table::len)
+        self.tables.len()
     }
 
     /// True if there are no entries, as [`RcuHashMap::len`] says.
@@ -273,8 +245,7 @@ impl<K, V, S> RcuHashMap<K, V, S> {
     /// The number of entries that the table is made for; 0 without a table.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        let _guard = read();
-        self.table().map_or(0, |table| table.buckets() * table::ENTRIES_MAX)
+        self.tables.capacity()
     }
 
     /// In a scoped map: drops replaced and removed values whose grace period has ended, and starts
@@ -301,15 +272,6 @@ impl<K, V, S> RcuHashMap<K, V, S> {
     /// [`rcu::defer::barrier`]: crate::rcu::defer::barrier
     pub fn reclaim(&self) -> bool {
         self.limbo.reclaim()
-    }
-
-    /// The map's table. The caller is in a read section while it uses it.
-    #[inline(always)]
-    fn table(&self) -> Option<&Table<Entry<K, V>>> {
-        // Acquire pairs with the Release in `finish`, `make_table` and `exchange_table`. [M5]
-        let table = self.table.load(Ordering::Acquire);
-        // SAFETY: null, or a table that is not freed during the caller's read section.
-        unsafe { table.as_ref() }
     }
 }
 
@@ -350,49 +312,44 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// The hasher.
     #[must_use]
     pub fn hasher(&self) -> &S {
-        &self.hasher
+        &self.tables.hasher
+    }
+
+    /// Makes room for `additional` more entries, so that their insertion does not resize the table,
+    /// which never shrinks below that. Moves the entries that are there.
+    ///
+    /// Ends sooner where other threads keep chains locked or are moving entries, too: then
+    /// insertions do the rest. Changes nothing where there is no memory for that many.
+    ///
+    /// ```
+    /// use sheaves::map::RcuHashMap;
+    ///
+    /// let squares: RcuHashMap<u64, u64> = RcuHashMap::new();
+    /// squares.reserve(1000);
+    /// let capacity = squares.capacity();
+    /// (&squares).extend((0..1000).map(|number| (number, number * number)));
+    /// assert!(capacity >= 1000 && squares.capacity() == capacity);
+    /// ```
+    pub fn reserve(&self, additional: usize) {
+        self.tables.reserve(additional);
     }
 
     #[inline(always)]
-    fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u64 {
-        spread(self.hasher.hash_one(key))
-    }
-
-    /// The lookup, in the map's table or, where the chain has moved, in the next one.
-    #[inline(always)]
-    fn find<'g, Q: Hash + Eq + ?Sized>(&'g self, key: &Q, _: &'g Guard) -> Option<&'g Entry<K, V>>
+    fn find<'g, Q: Hash + Eq + ?Sized>(
+        &'g self,
+        key: &Q,
+        guard: &'g Guard,
+    ) -> Option<&'g Entry<K, V>>
     where
         K: Borrow<Q>,
     {
-        let hash = self.hash(key);
-        let mut table = self.table()?;
-        let mut first = table.bucket(hash);
-        let mut word = first.word();
-        while word & MOVED != 0 {
-            // SAFETY: tables are not freed while the guard lasts; one that is marked has a next.
-            table = unsafe { table.next() }?;
-            first = table.bucket(hash);
-            word = first.word();
-        }
+        let hash = self.tables.hash(key);
+        let (first, word) = self.tables.first(hash, guard)?;
         // SAFETY: an entry that is found is not ended while the guard lasts.
-        let is_it = |entry: *mut Entry<K, V>| unsafe { (*entry).key.borrow() == key };
+        let is_it = |content| unsafe { (*entry_at::<K, V>(content)).key.borrow() == key };
         // SAFETY: neither buckets nor entries are freed while the guard lasts.
         let found = unsafe { first.find(word, tag_of(hash), is_it) }?;
         // SAFETY: as above; entries do not change.
-        Some(unsafe { &*found.entry })
-    }
-}
-
-impl<K, V, S> Drop for RcuHashMap<K, V, S> {
-    fn drop(&mut self) {
-        // Dropped last, after the tables, whether or not a destructor unwinds.
-        let mut entries = Unlinked::new();
-        let table = *self.table.get_mut();
-        if !table.is_null() {
-            // SAFETY: from the series, and nothing uses it any more.
-            let add = |entry| unsafe { entries.add(entry) };
-            // SAFETY: the map's, which no other thread uses: readers borrow the map.
-            unsafe { series::end(table, add) };
-        }
+        Some(unsafe { &*found.entry() })
     }
 }

@@ -1,57 +1,27 @@
 //! Changes of the map.
 
-use alloc::alloc::handle_alloc_error;
-use core::alloc::Layout;
 use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
-use core::ptr::null_mut;
-use core::sync::atomic::Ordering;
 
-use sheaves_rcu::{Guard, read};
+use sheaves_rcu::Guard;
 
 use super::RcuHashMap;
-use super::bucket::{Found, Held};
-use super::closures::{Inside, refuse_inside};
+use super::address::Address;
+use super::closures::Inside;
 use super::entry::{Entry, Owned};
-use super::series;
-use super::table::{BUCKETS_MIN, Series, Table};
-use super::tags::tag_of;
+use super::iter::Iter;
+use super::tables::Chain;
+use super::tables::bucket::Found;
 
-/// Of the removals that leave a bucket empty, one in this many checks whether the table is too
-/// large.
-const SHRINK_SAMPLE: u64 = 8;
-
-/// Units that `retain` does in a read section.
-const UNITS_RETAINED: usize = 64;
-
-/// A locked chain and its table.
-pub(super) struct Chain<'g, K, V> {
-    table: &'g Table<Entry<K, V>>,
-    held: Held<'g, Entry<K, V>>,
-    hash: u64,
-}
-
-impl<'g, K: Eq, V> Chain<'g, K, V> {
-    /// Searches the chain for a key.
-    #[inline(always)]
-    pub(super) fn find<Q: Eq + ?Sized>(&self, key: &Q) -> Option<Found<'g, Entry<K, V>>>
-    where
-        K: Borrow<Q>,
-    {
-        // SAFETY: entries in a chain are not ended while its lock is held.
-        let is_it = |entry: *mut Entry<K, V>| unsafe { (*entry).key.borrow() == key };
-        // SAFETY: buckets are not freed while the guard lasts.
-        unsafe { self.held.first.find(self.held.word, tag_of(self.hash), is_it) }
-    }
-}
+type Locked<'g, K, V> = Chain<'g, Address<K, V>>;
 
 impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// Sets the value of a key, and replaces the key, too. Returns the previous value, if there was
     /// one; it is valid as long as the guard. May block as the type's documentation says.
     pub fn insert<'g>(&'g self, key: K, value: V, guard: &'g Guard) -> Option<&'g V> {
-        let hash = self.hash(&key);
-        if let Some(table) = self.table() {
-            table.prefetch(hash);
+        let hash = self.tables.hash(&key);
+        if let Some(table) = self.tables.table() {
+            table.bucket(hash).prefetch();
         }
         // Before the lock is taken: meanwhile the bucket is loaded, and others need not wait.
         let entry = Owned(Entry::new(key, value));
@@ -78,14 +48,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         if let Some(value) = self.get(&key, guard) {
             return value;
         }
-        let chain = self.lock_or_make(self.hash(&key), guard);
+        let chain = self.lock_or_make(self.tables.hash(&key), guard);
         let Some(found) = chain.find(&key) else {
             // First, so that in any case the key is dropped without the lock.
             let value = self.call(make);
             return self.add(chain, Owned(Entry::new(key, value)), guard);
         };
         // SAFETY: it was in the map in the guard's section, so it is not ended before that.
-        unsafe { &(*found.entry).value }
+        unsafe { &(*found.entry()).value }
     }
 
     /// Removes an entry; returns its value, valid as long as the guard.
@@ -121,14 +91,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         make: impl FnOnce(Option<&V>) -> Option<V>,
         guard: &'g Guard,
     ) -> Option<&'g V> {
-        let chain = self.lock_or_make(self.hash(&key), guard);
+        let chain = self.lock_or_make(self.tables.hash(&key), guard);
         let Some(found) = chain.find(&key) else {
             // First, so that in any case the key is dropped without the lock.
             let value = self.call(|| make(None))?;
             return Some(self.add(chain, Owned(Entry::new(key, value)), guard));
         };
         // SAFETY: an entry in a chain is not ended while its lock is held.
-        let old = unsafe { &(*found.entry).value };
+        let old = unsafe { &(*found.entry()).value };
         let Some(value) = self.call(|| make(Some(old))) else {
             self.take(chain, &found, guard);
             return None;
@@ -145,36 +115,20 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// or if the table shrinks meanwhile. Each 64 buckets are a read section of their own, so that
     /// grace periods end meanwhile.
     pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
-        let mut position = Some(0);
-        while position.is_some() {
-            let guard = read();
-            for _ in 0..UNITS_RETAINED {
-                position = position.and_then(|at| self.retain_unit(at, &mut keep, &guard));
+        self.tables.for_each_unit(|walk, guard| {
+            let mut all = Iter::new(walk);
+            while let Some(entry) = all.next_entry() {
+                // SAFETY: it was in the map in the guard's section, so it is not ended before that.
+                let Entry { key, value } = unsafe { &*entry };
+                if keep(key, value) {
+                    continue;
+                }
+                let Some(chain) = self.lock(self.tables.hash(key), guard) else { return };
+                if let Some(found) = chain.find(key).filter(|found| found.entry() == entry) {
+                    self.take(chain, &found, guard);
+                }
             }
-        }
-    }
-
-    /// Does that for one unit; returns the position of the next one.
-    fn retain_unit(
-        &self,
-        position: usize,
-        keep: &mut impl FnMut(&K, &V) -> bool,
-        guard: &Guard,
-    ) -> Option<usize> {
-        let mut all = self.iter(guard);
-        let after = all.limit_to(position);
-        while let Some(entry) = all.next_entry() {
-            // SAFETY: it was in the map in the guard's section, so it is not ended before that.
-            let Entry { key, value } = unsafe { &*entry };
-            if keep(key, value) {
-                continue;
-            }
-            let chain = self.lock(self.hash(key), guard)?;
-            if let Some(found) = chain.find(key).filter(|found| found.entry == entry) {
-                self.take(chain, &found, guard);
-            }
-        }
-        after
+        });
     }
 
     /// Removes all entries that are in the map at this call. Costs as much for many as for few.
@@ -187,117 +141,41 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// [`RcuHashMap::scoped`] whose entries have destructors. There an entry that is replaced
     /// meanwhile stays.
     pub fn clear(&self) {
-        if !self.exchange_table() {
+        // SAFETY: the entries have no destructor, or are `Send` and `'static`.
+        let exchange = || unsafe { self.tables.exchange() };
+        if !self.limbo.is_deferred() || !exchange() {
             self.retain(|_, _| false);
         }
-    }
-
-    /// Clears the map at once; false if that is to be done entry by entry.
-    fn exchange_table(&self) -> bool {
-        let _guard = read();
-        let is_large = |table: &Table<_>| table.buckets() > UNITS_RETAINED;
-        if !self.limbo.is_deferred() || !self.table().is_some_and(is_large) {
-            return false;
-        }
-        // AcqRel: Acquire pairs with the Release in `finish` and `make_table`, as that of a load;
-        // Release with the Acquire in `table`, of a thread that finds none. [M5]
-        let table = self.table.swap(null_mut(), Ordering::AcqRel);
-        if !table.is_null() {
-            // SAFETY: exchanged here. The entries have no destructor, or are `Send` and `'static`.
-            unsafe { series::retire(table) };
-        }
-        true
     }
 
     /// Calls a closure of the program while a chain is locked.
     #[inline]
     pub(super) fn call<R>(&self, make: impl FnOnce() -> R) -> R {
-        let _inside = Inside::begin(self.address());
+        let _inside = Inside::begin(self.tables.address());
         make()
-    }
-
-    /// What tells maps apart while they are borrowed.
-    #[inline(always)]
-    fn address(&self) -> usize {
-        (&raw const self.table).addr()
     }
 
     /// Locks the chain of a hash; `None` without a table. Does its part of a resize.
     #[inline]
-    pub(super) fn lock<'g>(&'g self, hash: u64, _: &'g Guard) -> Option<Chain<'g, K, V>> {
-        refuse_inside(self.address());
-        let mut table = self.table()?;
-        if table.is_moving() {
-            self.help(table);
-        }
-        loop {
-            if let Some(held) = table.bucket(hash).lock() {
-                // SAFETY: tables are not freed while the guard lasts.
-                let is_half_marked = || unsafe { table.is_half_marked(hash) };
-                if !held.is_taken_over || !is_half_marked() {
-                    return Some(Chain { table, held, hash });
-                }
-                // SAFETY: the thread that marked the first chain is not in this process, or it
-                // would hold this lock. So the next table has the entries.
-                unsafe { held.mark() };
-            }
-            // SAFETY: tables are not freed while the guard lasts; one that is marked has a next.
-            table = unsafe { table.next() }?;
-        }
+    pub(super) fn lock<'g>(&'g self, hash: u64, guard: &'g Guard) -> Option<Locked<'g, K, V>> {
+        self.tables.lock(hash, guard)
     }
 
     #[inline]
-    pub(super) fn lock_or_make<'g>(&'g self, hash: u64, guard: &'g Guard) -> Chain<'g, K, V> {
-        loop {
-            if let Some(chain) = self.lock(hash, guard) {
-                return chain;
-            }
-            self.make_table();
-        }
-    }
-
-    /// Makes a table of the size that was requested or, without memory for that, a small one.
-    #[cold]
-    pub(super) fn make_table(&self) {
-        // Relaxed: a number.
-        let requested = BUCKETS_MIN.max(self.buckets_min.load(Ordering::Relaxed));
-        if !self.try_make_table(requested) && !self.try_make_table(BUCKETS_MIN) {
-            handle_alloc_error(Layout::new::<Table<Entry<K, V>>>());
-        }
-    }
-
-    /// Makes a table, unless there is one. False without memory.
-    pub(super) fn try_make_table(&self, buckets: usize) -> bool {
-        let made = Series::begin(buckets);
-        if made.is_null() {
-            return false;
-        }
-        // Release pairs with the Acquire in `table`. Relaxed on failure: ours is not used. [M5]
-        let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
-        if self.table.compare_exchange(null_mut(), made, release, relaxed).is_err() {
-            // SAFETY: made above, and no other thread knows it.
-            unsafe { series::end(made, |_: *mut Entry<K, V>| {}) };
-        }
-        true
+    pub(super) fn lock_or_make<'g>(&'g self, hash: u64, guard: &'g Guard) -> Locked<'g, K, V> {
+        self.tables.lock_or_make(hash, guard)
     }
 
     /// Adds an entry to its chain, which does not contain its key; returns its value.
     #[inline]
     pub(super) fn add<'g>(
         &'g self,
-        chain: Chain<'g, K, V>,
+        chain: Locked<'g, K, V>,
         entry: Owned<K, V>,
         _: &'g Guard,
     ) -> &'g V {
-        let Chain { table, mut held, hash } = chain;
         let entry = entry.into_raw();
-        // SAFETY: buckets are not freed during the guard's section.
-        let was_full = unsafe { held.add(tag_of(hash), table.place(entry, hash)) };
-        drop(held);
-        table.count().add(1);
-        if was_full {
-            self.grow(table);
-        }
+        self.tables.add(chain, entry);
         // SAFETY: it was in the map in the guard's section, so it is not ended before that.
         unsafe { &(*entry).value }
     }
@@ -306,15 +184,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     #[inline]
     pub(super) fn replace<'g>(
         &'g self,
-        mut chain: Chain<'g, K, V>,
-        found: &Found<'g, Entry<K, V>>,
+        chain: Locked<'g, K, V>,
+        found: &Found<'g, Address<K, V>>,
         entry: Owned<K, V>,
         guard: &'g Guard,
     ) -> (&'g V, &'g V) {
-        let (hash, new) = (chain.hash, entry.into_raw());
-        chain.held.replace(found, chain.table.place(new, hash));
-        drop(chain);
-        let old = &self.retire(hash, found.entry, guard).value;
+        let (hash, new) = (chain.hash(), entry.into_raw());
+        self.tables.replace(chain, found, new);
+        let old = &self.retire(hash, found.entry(), guard).value;
         // SAFETY: as in `add`.
         (unsafe { &(*new).value }, old)
     }
@@ -323,18 +200,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     #[inline]
     pub(super) fn take<'g>(
         &'g self,
-        chain: Chain<'g, K, V>,
-        found: &Found<'g, Entry<K, V>>,
+        chain: Locked<'g, K, V>,
+        found: &Found<'g, Address<K, V>>,
         guard: &'g Guard,
     ) -> &'g Entry<K, V> {
-        let Chain { table, mut held, hash } = chain;
-        let is_empty = held.remove(found);
-        drop(held);
-        table.count().sub(1);
-        if is_empty && (hash >> 32) % SHRINK_SAMPLE == 0 {
-            self.shrink(table);
-        }
-        self.retire(hash, found.entry, guard)
+        let hash = chain.hash();
+        self.tables.take(chain, found);
+        self.retire(hash, found.entry(), guard)
     }
 
     /// Ends an entry that can no longer be found, after the guard.

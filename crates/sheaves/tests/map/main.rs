@@ -13,7 +13,7 @@ mod drops;
 mod iteration;
 mod late;
 mod sequential;
-#[path = "../../src/map/spread.rs"]
+#[path = "../../src/map/tables/spread.rs"]
 mod spread;
 mod storm;
 mod surface;

@@ -2,15 +2,15 @@
 
 extern crate std;
 use super::*;
+use crate::map::RcuHashMap;
+use crate::map::address::{Address, entry_at};
 use crate::map::alone::alone;
-use crate::map::spread::spread;
-
-#[path = "../map/child.rs"]
-mod child;
-use child::child_ends;
+use crate::map::alone::child::child_ends;
+use crate::map::entry::Entry;
+use crate::map::tables::spread::spread;
 
 use core::cell::{Cell, RefCell};
-use core::hash::{BuildHasherDefault, Hasher};
+use core::hash::{BuildHasher, BuildHasherDefault, Hasher};
 use core::ops::Range;
 use std::collections::BTreeMap;
 use std::sync::mpsc::channel;
@@ -50,11 +50,11 @@ fn halving() -> Map {
     (0..500).for_each(|key| change(key, true));
     let _guard = read();
     let is_halving =
-        || map.table().is_some_and(|table| !table.next.load(Ordering::Relaxed).is_null());
+        || map.tables.table().is_some_and(|table| !table.next.load(Ordering::Relaxed).is_null());
     while is_halving() {
         change(0, true);
     }
-    let buckets = map.table().unwrap().buckets() as u64;
+    let buckets = map.tables.table().unwrap().buckets() as u64;
     for key in (0..500).filter(|key| key % (buckets / 2) != buckets / 2 - 1) {
         if !is_halving() {
             change(key, false);
@@ -122,22 +122,22 @@ fn moves_hash_keys_once_in_sixteen_doublings() {
     assert_eq!(hashes(), KEYS, "of the insertions");
     let halve = || {
         let _guard = read();
-        let table = map.table().unwrap();
-        map.start(table, table.buckets() / 2);
-        while map.is_current(table) {
-            map.help(table);
+        let table = map.tables.table().unwrap();
+        map.tables.start(table, table.buckets() / 2);
+        while map.tables.is_current(table) {
+            map.tables.help(table);
         }
     };
     let check = |buckets, rounds| {
-        assert_eq!(map.table().unwrap().buckets(), buckets);
+        assert_eq!(map.tables.table().unwrap().buckets(), buckets);
         assert_eq!(hashes(), KEYS * rounds, "{buckets} buckets");
         assert!((0..KEYS).all(|key| map.get(&key, &read()) == Some(&key)), "{buckets} buckets");
         assert_eq!(hashes(), KEYS, "of the lookups");
     };
     let most = BUCKETS_MIN << 15;
-    map.reserve(most * ENTRIES_MAX - KEYS);
+    map.reserve(most * 4 - KEYS);
     check(most, 0);
-    map.reserve(most * ENTRIES_MAX - KEYS + 1);
+    map.reserve(most * 4 - KEYS + 1);
     check(most * 2, 1);
     halve();
     check(most, 1);
@@ -177,17 +177,17 @@ fn table_that_is_resized_late_still_becomes_large_enough() {
     let insert_all = |keys: Range<u64>| keys.for_each(|key| _ = map.insert(key, key, &read()));
     insert_all(0..64);
     let guard = read();
-    let table = map.table().unwrap();
-    map.start(table, table.buckets() * 2);
+    let table = map.tables.table().unwrap();
+    map.tables.start(table, table.buckets() * 2);
     // SAFETY: the guard lasts.
     let next = unsafe { table.next() }.unwrap();
     // Relaxed: this thread's. It stands for one that sleeps now.
     let first = table.claimed.fetch_add(UNITS, Ordering::Relaxed);
     insert_all(64..5000);
-    assert!(map.is_current(table) && map.capacity() < 1000, "its units have not moved");
+    assert!(map.tables.is_current(table) && map.capacity() < 1000, "its units have not moved");
     let units = first..(first + UNITS).min(table.units(next));
-    let moved = units.filter(|unit| map.move_unit(table, next, *unit)).count();
-    map.count_moved(table, next, moved);
+    let moved = units.filter(|unit| map.tables.move_unit(table, next, *unit)).count();
+    map.tables.count_moved(table, next, moved);
     // Replacing a value does not lengthen a chain.
     for _ in 0..20 {
         insert_all(0..5000);
@@ -203,7 +203,7 @@ fn room_is_made_where_a_table_is_being_halved() {
     let capacity = map.capacity();
     map.reserve(capacity - map.len());
     let _guard = read();
-    assert!(map.capacity() == capacity && !map.table().unwrap().is_moving());
+    assert!(map.capacity() == capacity && !map.tables.table().unwrap().is_moving());
 }
 
 /// Forks while another thread is moving the last unit of a table that is being halved. It has
@@ -213,7 +213,7 @@ fn fork_during_a_move(copied: Option<usize>) {
     let ((begin, has_begun), (end, is_over)) = (channel(), channel::<()>());
     let other = std::thread::spawn(move || {
         let _guard = read();
-        let old = map.table().unwrap();
+        let old = map.tables.table().unwrap();
         // SAFETY: the guard lasts.
         let new = unsafe { old.next() }.unwrap();
         let (units, unit) = (old.units(new), old.units(new) - 1);
@@ -227,11 +227,13 @@ fn fork_during_a_move(copied: Option<usize>) {
             begin.send(()).unwrap();
             is_over.recv().unwrap();
         };
-        let mut copy = |entry: *mut Entry<u64, u64>, tag, _| {
+        let mut copy = |entry: *mut Entry<u64, u64>, tag| {
             // SAFETY: the guard lasts.
-            let hash = map.hash(&unsafe { (*entry).key });
+            let hash = map.tables.hash(&unsafe { (*entry_at(entry)).key });
+            let entry =
+                <Address<_, _> as Rehash<BuildHasherDefault<Itself>>>::with_hash(entry, hash, new);
             // SAFETY: the guard lasts, and no other thread reaches the chain.
-            unsafe { target.add(&mut word, tag, new.place(entry, hash)) };
+            unsafe { target.add(&mut word, tag, entry) };
             count += 1;
             if copied == Some(count) {
                 target.publish(word);
@@ -327,10 +329,10 @@ fn fork_during_a_move_that_hashes(hashes: usize) {
     let hash_to =
         |bucket| (0..).find(|hash| spread(*hash) as usize % (2 * BUCKETS) == bucket).unwrap();
     let map = RcuHashMap::with_hasher(TwoHashes([hash_to(5), hash_to(5 + BUCKETS)]));
-    map.reserve(BUCKETS * ENTRIES_MAX);
+    map.reserve(BUCKETS * 4);
     (0..KEYS).for_each(|key| _ = map.insert(key, key, &read()));
     let check = |buckets| {
-        assert_eq!(map.table().unwrap().buckets(), buckets);
+        assert_eq!(map.tables.table().unwrap().buckets(), buckets);
         assert!((0..KEYS).all(|key| map.get(&key, &read()) == Some(&key)));
         assert_eq!(map.iter(&read()).count(), map.len());
     };
@@ -346,7 +348,7 @@ fn fork_during_a_move_that_hashes(hashes: usize) {
     let is_good = std::thread::scope(|scope| {
         scope.spawn(|| {
             BEFORE_HASH.set(std::boxed::Box::new(pause));
-            map.reserve(BUCKETS * ENTRIES_MAX - map.len() + 1);
+            map.reserve(BUCKETS * 4 - map.len() + 1);
         });
         has_begun.recv().unwrap();
         // SAFETY: this process waits for its children, whatever disposition it has inherited.
@@ -356,9 +358,9 @@ fn fork_during_a_move_that_hashes(hashes: usize) {
             assert_eq!(map.insert(0, KEYS, &read()), Some(&0));
             assert_eq!(map.remove(&1, &read()), Some(&1));
             let _guard = read();
-            let table = map.table().unwrap();
-            while map.is_current(table) {
-                map.help(table);
+            let table = map.tables.table().unwrap();
+            while map.tables.is_current(table) {
+                map.tables.help(table);
             }
             assert_eq!((map.get(&0, &read()), map.get(&1, &read())), (Some(&KEYS), None));
             assert_eq!(map.insert(0, 0, &read()), Some(&KEYS));

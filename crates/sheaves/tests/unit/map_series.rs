@@ -17,7 +17,8 @@ fn growing(value: &Arc<()>) -> Map {
     let map = Map::default();
     let mut keys = 0..;
     let guard = read();
-    let is_growing = || map.table().is_some_and(|table| table.is_moving() && table.buckets() > 64);
+    let is_growing =
+        || map.tables.table().is_some_and(|table| table.is_moving() && table.buckets() > 64);
     while !is_growing() {
         map.insert(keys.next().unwrap(), Arc::clone(value), &guard);
     }
@@ -33,15 +34,15 @@ fn resize_of_a_series_that_is_over_is_finished_there() {
         let value = Arc::new(());
         let map = growing(&value);
         let guard = read();
-        let (table, entries) = (map.table().unwrap(), map.len());
+        let (table, entries) = (map.tables.table().unwrap(), map.len());
         assert_eq!(entries + 1, Arc::strong_count(&value));
         map.clear();
-        assert!(map.is_empty() && map.table().is_none() && table.len() == entries);
+        assert!(map.is_empty() && map.tables.table().is_none() && table.len() == entries);
         if is_moved {
             // SAFETY: the guard lasts.
             let units = table.units(unsafe { table.next() }.unwrap());
             while table.moved.load(Ordering::Relaxed) < units {
-                map.help(table);
+                map.tables.help(table);
             }
         }
         map.insert(1, Arc::clone(&value), &guard);

@@ -3,11 +3,10 @@
 use alloc::vec::{self, Vec};
 use core::fmt;
 use core::iter::FusedIterator;
-use core::mem::replace;
-use core::ptr::null_mut;
 
+use crate::map::address::entry_at;
 use crate::map::entry::{Entry, Owned};
-use crate::map::{RcuHashMap, series};
+use crate::map::{RcuHashMap, tables::series};
 
 /// The entries of a map that is over, in no particular order.
 ///
@@ -29,11 +28,11 @@ impl<K, V, S> IntoIterator for RcuHashMap<K, V, S> {
     fn into_iter(mut self) -> IntoIter<K, V> {
         // First: running out of memory must not happen between the two.
         let mut entries = Vec::with_capacity(self.len());
-        let table = replace(self.table.get_mut(), null_mut());
+        let table = self.tables.take_table();
         if !table.is_null() {
             // SAFETY: the map's, which no other thread uses: readers borrow the map.
             // INVARIANT: entries of a table are from `Entry::new`.
-            unsafe { series::end(table, |entry| entries.push(Owned(entry))) };
+            unsafe { series::end(table, |content| entries.push(Owned(entry_at(content)))) };
         }
         IntoIter { entries: entries.into_iter() }
     }

@@ -1,36 +1,36 @@
 //! Tags: a byte of the hash of each entry of a bucket, in one word.
 
 /// The highest bit of each tag, which a vacant place lacks.
-pub(super) const OCCUPIED: u64 = 0x8080_8080_8080;
+pub(in crate::map) const OCCUPIED: u64 = 0x8080_8080_8080;
 const ONES: u64 = 0x0101_0101_0101;
 /// The bits of the tags in the word of a bucket.
-pub(super) const TAGS: u64 = 0xFFFF_FFFF_FFFF;
+pub(in crate::map) const TAGS: u64 = 0xFFFF_FFFF_FFFF;
 
 /// The tag of a hash: bits that do not select its bucket.
 #[inline(always)]
-pub(super) fn tag_of(hash: u64) -> u64 {
+pub(in crate::map) fn tag_of(hash: u64) -> u64 {
     (hash >> 57) | 0x80
 }
 
 /// An iterator over places of a word.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Places(u64);
+pub(in crate::map) struct Places(u64);
 
 impl Places {
     #[inline(always)]
-    pub(super) fn occupied(word: u64) -> Places {
+    pub(in crate::map) fn occupied(word: u64) -> Places {
         Places(word & OCCUPIED)
     }
 
     #[inline(always)]
-    pub(super) fn vacant(word: u64) -> Places {
+    pub(in crate::map) fn vacant(word: u64) -> Places {
         Places(!word & OCCUPIED)
     }
 
     /// The places with this tag. Rarely, by a borrow of the subtraction, also a place after one of
     /// them whose tag differs in its lowest bit; never a vacant one.
     #[inline(always)]
-    pub(super) fn matching(word: u64, tag: u64) -> Places {
+    pub(in crate::map) fn matching(word: u64, tag: u64) -> Places {
         let different = (word & TAGS) ^ (tag * ONES);
         Places(different.wrapping_sub(ONES) & !different & OCCUPIED)
     }
@@ -50,5 +50,5 @@ impl Iterator for Places {
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/map_tags.rs"]
+#[path = "../../../tests/unit/map_tags.rs"]
 mod tests;

@@ -1,7 +1,6 @@
 //! Tables: an array of buckets, and how far its entries have moved to the next table.
 
 use core::alloc::{GlobalAlloc, Layout};
-use core::marker::PhantomData;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
@@ -10,20 +9,15 @@ use sheaves_percpu::Counter;
 use sheaves_rcu::defer::Head;
 use sheaves_sys::fork;
 
-use super::bucket::{BUCKET_BYTES, Bucket, MOVED, PLACE_BITS, with_bits};
+use super::bucket::{Bucket, Place};
+use super::lock::MOVED;
+use super::pages;
 use crate::Sheaves;
 
 /// Buckets of the smallest table.
-pub(super) const BUCKETS_MIN: usize = 8;
-/// Average entries per bucket above which a table is too small. Of six places four are then
-/// occupied, and one entry in twenty-five is in an overflow bucket.
-pub(super) const ENTRIES_MAX: usize = 4;
-
-/// Buckets for that many entries. More than there is memory for is as good as the most.
-pub(super) fn buckets_for(entries: usize) -> usize {
-    let buckets = entries.div_ceil(ENTRIES_MAX).max(BUCKETS_MIN);
-    buckets.checked_next_power_of_two().unwrap_or(usize::MAX / 2 + 1)
-}
+pub(in crate::map) const BUCKETS_MIN: usize = 8;
+/// Bits of its hash that a place holds beside the address of an entry.
+pub(in crate::map) const PLACE_BITS: u32 = 16;
 
 /// The head of a table; its buckets follow.
 ///
@@ -38,46 +32,48 @@ pub(super) fn buckets_for(entries: usize) -> usize {
 /// A unit is a bucket of the smaller of the two tables, and the one or two buckets of the larger
 /// one that it corresponds to.
 #[repr(C, align(64))]
-#[derive(Debug)]
-pub(super) struct Table<T> {
+pub(in crate::map) struct Table<P: Place> {
     /// Number of buckets - 1; they are a power of two.
     mask: usize,
     /// The series to which the table belongs. It is freed after its tables.
-    pub(super) series: *mut Series<T>,
+    pub(in crate::map) series: *mut Series<P>,
     /// The table that the entries move to.
-    pub(super) next: AtomicPtr<Table<T>>,
+    pub(in crate::map) next: AtomicPtr<Table<P>>,
     /// Units that a thread has claimed to move.
-    pub(super) claimed: AtomicUsize,
+    pub(in crate::map) claimed: AtomicUsize,
     /// Units that have moved. Each is counted at most once, by the thread that has moved it, so
     /// all have moved if this is their number. Too low where that thread is not in this process.
-    pub(super) moved: AtomicUsize,
+    pub(in crate::map) moved: AtomicUsize,
     /// All units below this one have moved. Counted only when units were left.
-    pub(super) passed: AtomicUsize,
+    pub(in crate::map) passed: AtomicUsize,
     /// A thread has claimed a unit and left it, because its chains were locked.
     is_left: AtomicBool,
     /// See [`bits_shift`].
-    bits_shift: u8,
+    pub(in crate::map) bits_shift: u8,
     /// 1 + the generation of the process in which a thread last began to make the next table.
-    pub(super) ended_in: AtomicUsize,
-    entries: PhantomData<*mut T>,
+    pub(in crate::map) ended_in: AtomicUsize,
 }
 
-const _: () = assert!(size_of::<Table<u8>>() == BUCKET_BYTES);
-
-impl<T> Table<T> {
+impl<P: Place> Table<P> {
     /// A table, or null when memory is out. Its buckets are empty if `is_first`; else their memory
     /// is as it comes, and moves clear it, unit by unit.
-    pub(super) fn new(buckets: usize, series: *mut Series<T>, is_first: bool) -> *mut Table<T> {
+    pub(in crate::map) fn new(
+        buckets: usize,
+        series: *mut Series<P>,
+        is_first: bool,
+    ) -> *mut Table<P> {
+        const { assert!(size_of::<Table<P>>() <= Bucket::<P>::BYTES) };
         debug_assert!(buckets.is_power_of_two());
-        let Some(layout) = layout::<T>(buckets) else { return null_mut() };
+        let Some(layout) = layout::<P>(buckets) else { return null_mut() };
         let block = if is_first {
             // SAFETY: the size is not 0.
             unsafe { Sheaves.alloc_zeroed(layout) }
         } else {
             heap::alloc_layout(layout)
         };
-        let table = block.cast::<Table<T>>();
+        let table = block.cast::<Table<P>>();
         if !table.is_null() {
+            pages::advise(block, layout);
             // SAFETY: large enough and aligned, and no other thread knows it.
             unsafe { table.write_bytes(0, 1) };
             // SAFETY: as above; all zeros is a table.
@@ -90,85 +86,77 @@ impl<T> Table<T> {
     }
 
     /// True if there is memory for a table of that size.
-    pub(super) fn is_possible(buckets: usize) -> bool {
+    pub(in crate::map) fn is_possible(buckets: usize) -> bool {
         let table = Self::new(buckets, null_mut(), false);
         // SAFETY: null, or made above, and no other thread knows it.
         unsafe { heap::free(table.cast()) };
         !table.is_null()
     }
 
+    /// Buckets for that many entries. More than there is memory for is as good as the most.
+    pub(in crate::map) fn buckets_for(entries: usize) -> usize {
+        let buckets = entries.div_ceil(P::ENTRIES_MAX).max(BUCKETS_MIN);
+        buckets.checked_next_power_of_two().unwrap_or(usize::MAX / 2 + 1)
+    }
+
+    /// The most entries for which it is made.
+    pub(in crate::map) fn capacity(&self) -> usize {
+        self.buckets().saturating_mul(P::ENTRIES_MAX)
+    }
+
     #[inline(always)]
-    pub(super) fn buckets(&self) -> usize {
+    pub(in crate::map) fn buckets(&self) -> usize {
         self.mask + 1
     }
 
     /// The number of entries in all tables of the series.
     #[inline(always)]
-    pub(super) fn count(&self) -> &Counter {
+    pub(in crate::map) fn count(&self) -> &Counter {
         // SAFETY: the series is not freed before its tables; after `begin` the counter is only
         // shared.
         unsafe { &(*self.series).count }
     }
 
     /// [`Table::count`], as a size.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::map) fn len(&self) -> usize {
         usize::try_from(self.count().sum()).unwrap_or(0)
     }
 
     /// The first bucket of the chain for a hash, or a number.
     #[inline(always)]
-    pub(super) fn bucket(&self, hash: u64) -> &Bucket<T> {
+    pub(in crate::map) fn bucket(&self, hash: u64) -> &Bucket<P> {
         // SAFETY: there is one with this number, and it lives as long as the table. Those that may
         // not be initialized are not reached, and are cleared before they are.
         unsafe { &*self.at(hash as usize & self.mask) }
     }
 
-    /// The place of a bucket: after the head, which is as large as a bucket.
+    /// The place of a bucket: after the head, which is no larger than a bucket.
     #[inline(always)]
-    fn at(&self, number: usize) -> *mut Bucket<T> {
-        core::ptr::from_ref(self).cast_mut().cast::<Bucket<T>>().wrapping_add(1 + number)
-    }
-
-    /// Prefetches the bucket of [`Table::bucket`], for a change of it.
-    #[inline(always)]
-    pub(super) fn prefetch(&self, hash: u64) {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        {
-            use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-            let bucket = self.at(hash as usize & self.mask).cast_const().cast();
-            // SAFETY: a hint; the bucket is there.
-            unsafe { _mm_prefetch::<_MM_HINT_ET0>(bucket) };
-        }
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        let _ = hash;
-    }
-
-    /// What a place of this table holds for an entry.
-    #[inline(always)]
-    pub(super) fn place(&self, entry: *mut T, hash: u64) -> *mut T {
-        with_bits(entry, hash >> self.bits_shift)
-    }
-
-    /// The bits of a hash that select a bucket of this table and of the one that is twice as large,
-    /// from those in a place; `None` if these are not among them.
-    #[inline(always)]
-    pub(super) fn hash_of_bits(&self, bits: u64, other: &Table<T>) -> Option<u64> {
-        (self.bits_shift == other.bits_shift).then_some(bits << self.bits_shift)
+    fn at(&self, number: usize) -> *mut Bucket<P> {
+        core::ptr::from_ref(self).cast_mut().cast::<Bucket<P>>().wrapping_add(1 + number)
     }
 
     /// Number of units of a move between these tables.
-    pub(super) fn units(&self, other: &Table<T>) -> usize {
+    pub(in crate::map) fn units(&self, other: &Table<P>) -> usize {
         self.buckets().min(other.buckets())
     }
 
     /// The chains of a unit: two in the larger table.
-    pub(super) fn chains(&self, unit: usize, units: usize) -> (&Bucket<T>, Option<&Bucket<T>>) {
+    pub(in crate::map) fn chains(
+        &self,
+        unit: usize,
+        units: usize,
+    ) -> (&Bucket<P>, Option<&Bucket<P>>) {
         let second = (self.buckets() > units).then(|| self.bucket((unit + units) as u64));
         (self.bucket(unit as u64), second)
     }
 
     /// [`Table::chains`], one after the other.
-    pub(super) fn each_chain(&self, unit: usize, units: usize) -> impl Iterator<Item = &Bucket<T>> {
+    pub(in crate::map) fn each_chain(
+        &self,
+        unit: usize,
+        units: usize,
+    ) -> impl Iterator<Item = &Bucket<P>> {
         let (first, second) = self.chains(unit, units);
         core::iter::once(first).chain(second)
     }
@@ -178,7 +166,7 @@ impl<T> Table<T> {
     ///
     /// # Safety
     /// No other thread reaches the chains yet.
-    pub(super) unsafe fn clear(&self, unit: usize, units: usize) {
+    pub(in crate::map) unsafe fn clear(&self, unit: usize, units: usize) {
         for number in (unit..self.buckets()).step_by(units) {
             // SAFETY: a bucket of the table, that nothing else uses. All zeros is an empty one.
             unsafe { self.at(number).write_bytes(0, 1) };
@@ -186,14 +174,14 @@ impl<T> Table<T> {
     }
 
     /// Notes that a claimed unit has not moved.
-    pub(super) fn leave(&self) {
+    pub(in crate::map) fn leave(&self) {
         // Relaxed: a hint, see `has_left`.
         self.is_left.store(true, Ordering::Relaxed);
     }
 
     /// True if claimed units may have been left: by a thread that found them locked, or one that
     /// is not in this process.
-    pub(super) fn has_left(&self) -> bool {
+    pub(in crate::map) fn has_left(&self) -> bool {
         // Relaxed, both: hints; the marks of the chains say what has moved.
         let is_inherited = self.ended_in.load(Ordering::Relaxed) != fork::generation() + 1;
         is_inherited || self.is_left.load(Ordering::Relaxed)
@@ -205,7 +193,7 @@ impl<T> Table<T> {
     /// # Safety
     /// The next table is not freed meanwhile.
     #[cold]
-    pub(super) unsafe fn is_half_marked(&self, hash: u64) -> bool {
+    pub(in crate::map) unsafe fn is_half_marked(&self, hash: u64) -> bool {
         // SAFETY: the caller's contract.
         let Some(next) = (unsafe { self.next() }) else { return false };
         let (units, number) = (self.units(next), hash as usize & self.mask);
@@ -213,7 +201,7 @@ impl<T> Table<T> {
     }
 
     /// True if a unit has moved: the mark of its last chain is made last.
-    pub(super) fn has_moved(&self, unit: usize, units: usize) -> bool {
+    pub(in crate::map) fn has_moved(&self, unit: usize, units: usize) -> bool {
         let (first, second) = self.chains(unit, units);
         second.unwrap_or(first).word() & MOVED != 0
     }
@@ -223,7 +211,7 @@ impl<T> Table<T> {
     /// # Safety
     /// It is not freed while the reference is used.
     #[inline(always)]
-    pub(super) unsafe fn next<'a>(&self) -> Option<&'a Table<T>> {
+    pub(in crate::map) unsafe fn next<'a>(&self) -> Option<&'a Table<P>> {
         // Acquire pairs with the Release in `start`: the table. [M4]
         let next = self.next.load(Ordering::Acquire);
         // SAFETY: null, or a table that the caller keeps alive.
@@ -231,7 +219,7 @@ impl<T> Table<T> {
     }
 
     #[inline(always)]
-    pub(super) fn is_moving(&self) -> bool {
+    pub(in crate::map) fn is_moving(&self) -> bool {
         // Relaxed: a hint; a caller that continues loads `next`.
         !self.next.load(Ordering::Relaxed).is_null()
     }
@@ -240,31 +228,44 @@ impl<T> Table<T> {
     ///
     /// # Safety
     /// From [`Table::new`], and only readers still use it.
-    pub(super) unsafe fn retire(table: *mut Table<T>) {
+    pub(in crate::map) unsafe fn retire(table: *mut Table<P>) {
         // SAFETY: only readers use it.
-        let Some(layout) = layout::<T>(unsafe { (*table).buckets() }) else { return };
+        let Some(layout) = layout::<P>(unsafe { (*table).buckets() }) else { return };
         // SAFETY: from the heap; the layout is the one that it was made with.
-        unsafe { heap::free_rcu_layout(table.cast(), layout) };
+        unsafe { pages::free_rcu(table.cast(), layout) };
     }
+}
+
+/// Places whose entries move, in maps with this hasher.
+pub(in crate::map) trait Rehash<S>: Place {
+    /// What a place of this table holds for an entry with this hash.
+    fn with_hash(content: Self::Content, hash: u64, table: &Table<Self>) -> Self::Content;
+
+    /// The hash of what is at a place, or only its bits that select buckets of these tables.
+    ///
+    /// # Safety
+    /// The entry is in the first table, and its chain is locked.
+    unsafe fn hash(content: Self::Content, hasher: &S, from: &Table<Self>, to: &Table<Self>)
+    -> u64;
 }
 
 /// A series of tables, see `series`. The head is first, so that it has the address of the block.
 #[repr(C)]
-pub(super) struct Series<T> {
+pub(in crate::map) struct Series<P: Place> {
     head: Head,
     /// The number of entries.
-    pub(super) count: Counter,
+    pub(in crate::map) count: Counter,
     /// The table that was exchanged, and the bytes that were counted as deferred. Written when the
     /// series is retired, by the thread that has exchanged it.
-    pub(super) ending: (*mut Table<T>, usize),
+    pub(in crate::map) ending: (*mut Table<P>, usize),
 }
 
-impl<T> Series<T> {
-    const LAYOUT: Layout = Layout::new::<Series<T>>();
+impl<P: Place> Series<P> {
+    const LAYOUT: Layout = Layout::new::<Series<P>>();
 
     /// Makes a series; returns its first table, or null when memory is out.
-    pub(super) fn begin(buckets: usize) -> *mut Table<T> {
-        let series = heap::alloc_layout(Self::LAYOUT).cast::<Series<T>>();
+    pub(in crate::map) fn begin(buckets: usize) -> *mut Table<P> {
+        let series = heap::alloc_layout(Self::LAYOUT).cast::<Series<P>>();
         if series.is_null() {
             return null_mut();
         }
@@ -281,7 +282,7 @@ impl<T> Series<T> {
 
     /// # Safety
     /// From [`Series::begin`], and not used any more.
-    pub(super) unsafe fn free(series: *mut Series<T>) {
+    pub(in crate::map) unsafe fn free(series: *mut Series<P>) {
         // SAFETY: the caller's contract. Moved out: dropping the counter may take a lock.
         drop(unsafe { series.read() });
         // SAFETY: from `begin`, with this layout.
@@ -289,14 +290,14 @@ impl<T> Series<T> {
     }
 }
 
-/// The lowest bit of hashes that places hold of a table of this size. Bits are exhausted once in 16
-/// doublings. The move after that hashes the keys again.
+/// The lowest bit of hashes that places of such a table hold, if they do. Bits are exhausted once
+/// in 16 doublings. The move after that hashes the keys again.
 fn bits_shift(buckets: usize) -> u8 {
     let least = BUCKETS_MIN.ilog2();
     (least + (buckets.ilog2() - least) / PLACE_BITS * PLACE_BITS) as u8
 }
 
 /// The layout of a head and that many buckets; `None` when it is too large.
-fn layout<T>(buckets: usize) -> Option<Layout> {
-    Layout::array::<Bucket<T>>(buckets.checked_add(1)?).ok()
+fn layout<P: Place>(buckets: usize) -> Option<Layout> {
+    Layout::array::<Bucket<P>>(buckets.checked_add(1)?).ok()
 }

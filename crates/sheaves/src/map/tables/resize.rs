@@ -30,17 +30,16 @@
 //! hash bytes in front are those of David, Guerraoui and Trigonakis, "Asynchronized Concurrency"
 //! (ASPLOS 2015, CLHT), and of Folly's F14.
 
-use core::hash::{BuildHasher, Hash};
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 
 use sheaves_rcu::read;
 use sheaves_sys::{fork, report};
 
-use super::RcuHashMap;
-use super::bucket::{Bucket, Held, MOVED};
-use super::entry::Entry;
-use super::table::{BUCKETS_MIN, ENTRIES_MAX, Table, buckets_for};
+use super::Tables;
+use super::bucket::{Bucket, Held, PLACES};
+use super::lock::MOVED;
+use super::table::{BUCKETS_MIN, Rehash, Table};
 
 /// Units that a writer moves at a time: about as much work as ten insertions. So a table of twice
 /// the size is complete long before it is full.
@@ -51,24 +50,10 @@ const UNITS_PASSED: usize = 64;
 /// A table shrinks when it has more buckets per entry than this.
 const BUCKETS_PER_ENTRY_MAX: usize = 2;
 
-impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
-    /// Makes room for `additional` more entries, so that their insertion does not resize the table,
-    /// which never shrinks below that. Moves the entries that are there.
-    ///
-    /// Ends sooner where other threads keep chains locked or are moving entries, too: then
-    /// insertions do the rest. Changes nothing where there is no memory for that many.
-    ///
-    /// ```
-    /// use sheaves::map::RcuHashMap;
-    ///
-    /// let squares: RcuHashMap<u64, u64> = RcuHashMap::new();
-    /// squares.reserve(1000);
-    /// let capacity = squares.capacity();
-    /// (&squares).extend((0..1000).map(|number| (number, number * number)));
-    /// assert!(capacity >= 1000 && squares.capacity() == capacity);
-    /// ```
-    pub fn reserve(&self, additional: usize) {
-        let wanted = buckets_for(self.len().saturating_add(additional));
+impl<P: Rehash<S>, S> Tables<P, S> {
+    /// See `RcuHashMap::reserve`.
+    pub(in crate::map) fn reserve(&self, additional: usize) {
+        let wanted = Table::<P>::buckets_for(self.len().saturating_add(additional));
         let mut is_possible = false;
         loop {
             let _guard = read();
@@ -81,7 +66,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
             // SAFETY: tables are not freed during the section.
             let next = unsafe { table.next() };
             let is_new = !is_possible && table.buckets() < wanted;
-            if is_new && !Table::<Entry<K, V>>::is_possible(wanted) {
+            if is_new && !Table::<P>::is_possible(wanted) {
                 return;
             }
             is_possible = true;
@@ -108,8 +93,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// Called after an insertion that found its chain full: doubles the table if it is too small.
     #[cold]
     #[inline(never)]
-    pub(super) fn grow(&self, table: &Table<Entry<K, V>>) {
-        if self.is_current(table) && table.len() > table.buckets().saturating_mul(ENTRIES_MAX) {
+    pub(in crate::map) fn grow(&self, table: &Table<P>) {
+        if self.is_current(table) && table.len() > table.capacity() {
             self.start(table, table.buckets() * 2);
         }
     }
@@ -117,24 +102,24 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// Called after a removal that emptied a chain: halves the table if it is too large.
     #[cold]
     #[inline(never)]
-    pub(super) fn shrink(&self, table: &Table<Entry<K, V>>) {
+    pub(in crate::map) fn shrink(&self, table: &Table<P>) {
         let buckets = table.buckets();
         // Relaxed: a number.
         let least = BUCKETS_MIN.max(self.buckets_min.load(Ordering::Relaxed));
-        let is_sparse = || table.len() < buckets / BUCKETS_PER_ENTRY_MAX;
+        let is_sparse = || P::SHRINKS && table.len() < buckets / BUCKETS_PER_ENTRY_MAX;
         if buckets > least && self.is_current(table) && is_sparse() {
             self.start(table, buckets / 2);
         }
     }
 
     /// True for the map's table: entries move out of it only, never out of one that they move into.
-    fn is_current(&self, table: &Table<Entry<K, V>>) -> bool {
+    fn is_current(&self, table: &Table<P>) -> bool {
         self.table().is_some_and(|current| core::ptr::eq(current, table))
     }
 
     /// Begins to move entries to a table of another size. Without memory it does nothing, and
     /// chains get longer.
-    fn start(&self, table: &Table<Entry<K, V>>, buckets: usize) {
+    fn start(&self, table: &Table<P>, buckets: usize) {
         // Relaxed, all: only a hint that another thread is making the table.
         let (ended_in, here) = (&table.ended_in, fork::generation() + 1);
         if ended_in.load(Ordering::Relaxed) == here
@@ -162,7 +147,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// section.
     #[cold]
     #[inline(never)]
-    pub(super) fn help(&self, table: &Table<Entry<K, V>>) {
+    pub(in crate::map) fn help(&self, table: &Table<P>) {
         // SAFETY: tables are not freed during the caller's read section.
         let Some(next) = (unsafe { table.next() }) else { return };
         let units = table.units(next);
@@ -185,7 +170,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     }
 
     /// Moves units that were left, in order, up to one that is still locked.
-    fn move_left(&self, table: &Table<Entry<K, V>>, next: &Table<Entry<K, V>>, units: usize) {
+    fn move_left(&self, table: &Table<P>, next: &Table<P>, units: usize) {
         for _ in 0..UNITS_PASSED {
             // Acquire pairs with the Release below: all units before have moved. [M6]
             let unit = table.passed.load(Ordering::Acquire);
@@ -204,7 +189,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         }
     }
 
-    fn count_moved(&self, table: &Table<Entry<K, V>>, next: &Table<Entry<K, V>>, count: usize) {
+    fn count_moved(&self, table: &Table<P>, next: &Table<P>, count: usize) {
         // AcqRel: the thread that moves the last unit has seen all others moved, and publishes
         // that.
         let before = table.moved.fetch_add(count, Ordering::AcqRel);
@@ -215,7 +200,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
 
     /// Moves the entries of a bucket of the smaller table, or of the two that become one. False if
     /// they have moved, or another thread keeps a chain locked.
-    fn move_unit(&self, old: &Table<Entry<K, V>>, new: &Table<Entry<K, V>>, unit: usize) -> bool {
+    fn move_unit(&self, old: &Table<P>, new: &Table<P>, unit: usize) -> bool {
         let units = old.units(new);
         let (first, second) = old.chains(unit, units);
         // Only here does a thread hold two locks, and it waits for neither.
@@ -237,32 +222,37 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         // SAFETY: no other thread reaches the new chains before the first old one is marked.
         unsafe { new.clear(unit, units) };
         let (new_low, new_high) = new.chains(unit, units);
-        let (mut low_word, mut high_word) = (0, 0);
-        let mut copy = |entry: *mut Entry<K, V>, tag: u64, bits: u64| {
-            let hash = old.hash_of_bits(bits, new).unwrap_or_else(|| {
-                // SAFETY: an entry in the table is not ended while its lock is held.
-                self.hash(unsafe { &(*entry).key })
-            });
-            let (bucket, word) = match new_high {
-                Some(bucket) if hash as usize & units != 0 => (bucket, &mut high_word),
-                _ => (new_low, &mut low_word),
-            };
-            // SAFETY: buckets are not freed during the caller's read section, and the old locks
-            // keep other threads from these.
-            unsafe { bucket.add(word, tag, new.place(entry, hash)) };
+        let targets = [new_low, new_high.unwrap_or(new_low)];
+        let (mut words, mut counts) = ([0; 2], [0; 2]);
+        let mut copy = |content: P::Content, tag: u64| {
+            // SAFETY: its chain is locked.
+            let hash = unsafe { P::hash(content, &self.hasher, old, new) };
+            // Without a branch: each side is as likely.
+            let side = usize::from(hash as usize & units != 0 && new_high.is_some());
+            let (target, content) = (targets[side], P::with_hash(content, hash, new));
+            let (word, count) = (&mut words[side], &mut counts[side]);
+            if *count < PLACES {
+                target.begin(*count, content);
+                *word |= tag << (8 * *count);
+                *count += 1;
+            } else {
+                // SAFETY: buckets are not freed during the caller's read section, and the old locks
+                // keep other threads from these.
+                unsafe { target.add(word, tag, content) };
+            }
         };
-        let old = [Some(low), high.flatten()];
+        let chains = [Some(low), high.flatten()];
         // SAFETY: buckets are not freed during the caller's read section.
         let each = |held: &Held<'_, _>| unsafe { held.first.for_each(held.word, &mut copy) };
-        old.iter().flatten().for_each(each);
+        chains.iter().flatten().for_each(each);
         // Published first, so that what a mark leads to is complete.
-        new_low.publish(low_word);
+        new_low.publish(words[0]);
         if let Some(bucket) = new_high {
-            bucket.publish(high_word);
+            bucket.publish(words[1]);
         }
         // In order: where the first chain is not marked, the second is not either, and where it is,
         // the new ones have the entries of both. Iterations look at the first.
-        for held in old.into_iter().flatten() {
+        for held in chains.into_iter().flatten() {
             // SAFETY: as the comments above say.
             unsafe { held.mark() };
         }
@@ -272,17 +262,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
 
     /// Called when every entry has moved: makes the new table the map's, unless another thread has,
     /// or the map was cleared meanwhile.
-    fn finish(&self, old: &Table<Entry<K, V>>, new: &Table<Entry<K, V>>) {
-        let [from, to] = [old, new].map(|table| core::ptr::from_ref(table).cast_mut());
-        // Release pairs with the Acquire in `table`: all marks, and what they lead to. Relaxed on
-        // failure: nothing is read. The address is not that of another table: `old` is not freed
-        // during the caller's read section. [M5]
-        let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
-        if self.table.compare_exchange(from, to, release, relaxed).is_err() {
+    fn finish(&self, old: &Table<P>, new: &Table<P>) {
+        if !self.replace_table(old, new) {
             return;
         }
-        // SAFETY: from `Table::new`; later lookups find the new one.
-        unsafe { Table::retire(from) };
         // A thread that moved a unit may have slept while others inserted. If they only replace
         // values from now on, they will not check the size again.
         self.grow(new);
@@ -300,5 +283,5 @@ impl Drop for AbortOnUnwind {
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/map_resize.rs"]
+#[path = "../../../tests/unit/map_resize.rs"]
 mod tests;

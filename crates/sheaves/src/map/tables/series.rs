@@ -22,8 +22,8 @@ use sheaves_heap as heap;
 use sheaves_rcu::defer::{Head, call_rcu};
 use sheaves_rcu::internal::{pressure, wake_if_pressed};
 
-use super::bucket::{BUCKET_BYTES, MOVED, retire_overflow};
-use super::entry::{Entry, Unlinked};
+use super::bucket::{Bucket, Place, retire_overflow};
+use super::lock::MOVED;
 use super::table::{Series, Table};
 
 /// Frees a series and its tables now; `each` gets what is in them, which nothing uses any more.
@@ -31,9 +31,9 @@ use super::table::{Series, Table};
 /// # Safety
 /// The table is from [`Series::begin`], or has become the map's after that. It is in no map any
 /// more, and no thread uses it.
-pub(super) unsafe fn end<K, V>(
-    mut table: *mut Table<Entry<K, V>>,
-    mut each: impl FnMut(*mut Entry<K, V>),
+pub(in crate::map) unsafe fn end<P: Place>(
+    mut table: *mut Table<P>,
+    mut each: impl FnMut(P::Content),
 ) {
     // SAFETY: the caller's contract.
     let series = unsafe { (*table).series };
@@ -49,7 +49,7 @@ pub(super) unsafe fn end<K, V>(
             }
             for first in current.each_chain(unit, units) {
                 // SAFETY: no other thread knows the chain, which is valid until freed below.
-                unsafe { first.for_each(first.word(), |entry, _, _| each(entry)) };
+                unsafe { first.for_each(first.word(), |content, _| each(content)) };
                 // SAFETY: as above.
                 unsafe { retire_overflow(first) };
             }
@@ -72,29 +72,29 @@ pub(super) unsafe fn end<K, V>(
 /// # Safety
 /// The caller has exchanged this table in its map. The entries have no destructor, or may be
 /// dropped in any thread, at any time.
-pub(super) unsafe fn retire<K, V>(table: *mut Table<Entry<K, V>>) {
+pub(in crate::map) unsafe fn retire<P: Place>(table: *mut Table<P>) {
     // SAFETY: not freed before the callback.
     let current = unsafe { &*table };
     let series = current.series;
-    let bytes = current.buckets() * BUCKET_BYTES + current.len() * Entry::<K, V>::LAYOUT.size();
+    let bytes = current.buckets() * Bucket::<P>::BYTES + current.len() * P::ENTRY_BYTES;
     // SAFETY: as above; this thread alone writes it, and others use the counter only.
     unsafe { (*series).ending = (table, bytes) };
     pressure::note_sealed(0, bytes);
     wake_if_pressed();
     // SAFETY: an idle head at the start of its block, which is freed in the callback; the entries
     // are as the caller promises.
-    unsafe { call_rcu(series.cast(), end_retired::<K, V>) };
+    unsafe { call_rcu(series.cast(), end_retired::<P>) };
 }
 
 /// The callback of [`retire`].
-unsafe extern "C" fn end_retired<K, V>(head: *mut Head) {
-    let series = head.cast::<Series<Entry<K, V>>>();
+unsafe extern "C" fn end_retired<P: Place>(head: *mut Head) {
+    let series = head.cast::<Series<P>>();
     // SAFETY: the head starts the block of a series that was retired.
     let (table, bytes) = unsafe { (*series).ending };
     // Dropped last.
-    let mut entries = Unlinked::new();
+    let mut entries = P::unlinked();
     // SAFETY: from the series, and nothing uses it any more.
-    let add = |entry| unsafe { entries.add(entry) };
+    let add = |content| unsafe { P::unlink(content, &mut entries) };
     // SAFETY: exchanged in its map before the grace period that has passed, so no thread uses it.
     unsafe { end(table, add) };
     drop(entries);
@@ -102,5 +102,5 @@ unsafe extern "C" fn end_retired<K, V>(head: *mut Head) {
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/map_series.rs"]
+#[path = "../../../tests/unit/map_series.rs"]
 mod tests;

@@ -1,0 +1,187 @@
+//! The word of a bucket: tags, and in that of a chain's first bucket the lock of the chain.
+//!
+//! | bits | meaning | changed by |
+//! |---|---|---|
+//! | 0..48 | a tag for each place: 0 if vacant, else with its highest bit set | the lock's holder |
+//! | 48 [`LOCKED`] | a writer holds the lock of the chain | the thread that takes it; the holder |
+//! | 49 [`WAITERS`] | a thread sleeps for the lock | that thread, first; the holder, to 0 |
+//! | 50 [`MOVED`] | the entries are in the next table, too; no later change | the lock's holder |
+//! | 51..64 | generation of the process (its lowest bits) if locked, else 0 | as `LOCKED` |
+//!
+//! The holder publishes its changes with the store that unlocks.
+//!
+//! In the child of a fork a lock may be *orphaned*: its holder is not in the process. A thread that
+//! waits for it takes it over ([`bits`]). A lock that is 8,192 nested forks old looks as if it were
+//! held: it is never taken over then.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use sheaves_sys::futex;
+use sheaves_sys::lock::bits;
+
+use super::tags::TAGS;
+
+const LOCKED: u64 = 1 << 48;
+const WAITERS: u64 = 1 << 49;
+pub(in crate::map) const MOVED: u64 = 1 << 50;
+const GENERATION_SHIFT: u32 = 51;
+
+/// Checks of a held lock before a writer sleeps; the lock is held for tens of nanoseconds.
+const SPINS: u32 = 100;
+/// The longest that a writer sleeps before it looks at the lock again.
+const SLEEP_NS: u64 = 100_000_000;
+/// The same for locks that are released without an exchange, which may miss a sleeper.
+const SLEEP_BRIEF_NS: u64 = 1_000_000;
+
+/// See above.
+#[derive(Debug)]
+pub(in crate::map) struct Word(AtomicU64);
+
+/// A lock that was taken.
+pub(in crate::map) struct Taken {
+    pub(in crate::map) tags: u64,
+    /// The lock was orphaned.
+    pub(in crate::map) is_taken_over: bool,
+}
+
+impl Word {
+    #[inline(always)]
+    pub(in crate::map) fn load(&self) -> u64 {
+        // Acquire pairs with the Release in `publish` and `release`: the entries. [M1]
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// The tags of a later bucket, whose chain the caller has locked.
+    #[inline(always)]
+    pub(in crate::map) fn own(&self) -> u64 {
+        // Relaxed: changes under the lock.
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Publishes entries: of a later bucket, or of one that no other thread reaches yet.
+    #[inline(always)]
+    pub(in crate::map) fn publish(&self, word: u64) {
+        // Release pairs with the Acquire in `load`. [M1]
+        self.0.store(word, Ordering::Release);
+    }
+
+    /// Takes the lock. `None` if the entries have moved. `is_brief` is that of [`Word::release`].
+    #[inline(always)]
+    pub(in crate::map) fn lock(&self, is_brief: bool) -> Option<Taken> {
+        // Relaxed: the exchange orders, and compares with this value.
+        let word = self.0.load(Ordering::Relaxed);
+        if word & (LOCKED | MOVED) == 0 && self.exchange(word) {
+            return Some(Taken { tags: word & TAGS, is_taken_over: false });
+        }
+        self.lock_slow(is_brief)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lock_slow(&self, is_brief: bool) -> Option<Taken> {
+        let mut spins = 0;
+        self.acquire(|word| {
+            if spins < SPINS {
+                spins += 1;
+                core::hint::spin_loop();
+            } else {
+                self.sleep(word, if is_brief { SLEEP_BRIEF_NS } else { SLEEP_NS });
+            }
+            true
+        })
+    }
+
+    /// Takes the lock, without waiting. `None` if another thread keeps it, or if the entries have
+    /// moved.
+    #[inline]
+    pub(in crate::map) fn try_lock(&self) -> Option<Taken> {
+        self.acquire(|_| false)
+    }
+
+    /// Calls `wait` with the word while another thread keeps the lock, until that returns false.
+    #[inline(always)]
+    fn acquire(&self, mut wait: impl FnMut(u64) -> bool) -> Option<Taken> {
+        loop {
+            // Relaxed: as in `lock`.
+            let word = self.0.load(Ordering::Relaxed);
+            if word & MOVED != 0 {
+                return None;
+            }
+            let is_taken_over = word & LOCKED != 0;
+            if is_taken_over && !is_orphaned(word) {
+                if !wait(word) {
+                    return None;
+                }
+                continue;
+            }
+            if self.exchange(word) {
+                return Some(Taken { tags: word & TAGS, is_taken_over });
+            }
+        }
+    }
+
+    /// Makes the lock with this word that of the calling thread. A thread that only waits counts no
+    /// lock: if it forks, or is found to have forked, that lock would be taken for one that it
+    /// holds.
+    #[inline(always)]
+    fn exchange(&self, word: u64) -> bool {
+        let mine = LOCKED | (bits::begin() as u64) << GENERATION_SHIFT;
+        let new = word & (TAGS | WAITERS) | mine;
+        // Acquire pairs with the Release in `release`. Relaxed on failure: nothing is read. [M1]
+        let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
+        let is_ours = self.0.compare_exchange(word, new, acquire, relaxed).is_ok();
+        if !is_ours {
+            bits::end();
+        }
+        is_ours
+    }
+
+    /// Sleeps until a lock that is held, as `word` says, is released.
+    #[cold]
+    fn sleep(&self, word: u64, most_ns: u64) {
+        if cfg!(miri) {
+            // A futex of half a word is a race for it.
+            return core::hint::spin_loop();
+        }
+        // Relaxed, both: the flag orders nothing, and the futex compares.
+        let (waiting, relaxed) = (word | WAITERS, Ordering::Relaxed);
+        if word == waiting || self.0.compare_exchange(word, waiting, relaxed, relaxed).is_ok() {
+            // Not for ever: whether the lock is orphaned may be known later only.
+            futex::wait_for(self.half(), (waiting >> 32) as u32, most_ns);
+        }
+    }
+
+    /// Unlocks, and publishes this word.
+    ///
+    /// If `is_brief`, by a store, which is several times as fast as an exchange. Then a thread that
+    /// goes to sleep at that moment is not woken, and sleeps for a millisecond.
+    #[inline]
+    pub(in crate::map) fn release(&self, word: u64, is_brief: bool) {
+        // Relaxed: a hint.
+        if is_brief && self.0.load(Ordering::Relaxed) & WAITERS == 0 {
+            self.publish(word);
+        } else {
+            // Release pairs with the Acquire in `load` and `exchange`. [M1]
+            let before = self.0.swap(word, Ordering::Release);
+            if before & WAITERS != 0 {
+                futex::wake_all(self.half());
+            }
+        }
+        bits::end();
+    }
+
+    /// The half of the word with the flags, for the futex.
+    fn half(&self) -> &AtomicU32 {
+        let half = self.0.as_ptr().cast::<AtomicU32>();
+        // SAFETY: the address is that of the word, or four bytes above.
+        let half = unsafe { half.add(usize::from(cfg!(target_endian = "little"))) };
+        // SAFETY: inside the word, which is borrowed; only the kernel reads through it.
+        unsafe { &*half }
+    }
+}
+
+/// True if the holder of a lock is not in this process.
+#[cold]
+fn is_orphaned(word: u64) -> bool {
+    bits::is_orphaned((word >> GENERATION_SHIFT) as usize, (u64::MAX >> GENERATION_SHIFT) as usize)
+}
