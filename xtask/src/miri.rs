@@ -19,7 +19,7 @@ const TESTS: &[(&str, &str, &[&str], &[&str])] = &[
         &["sections_nest", "waiting_inside", "future"],
         &["child", "where"],
     ),
-    ("sheaves", "map", &["sequential", "drops", "iteration", "conditional"], &["idle"]),
+    ("sheaves", "map", &["sequential", "drops", "iteration", "conditional", "words"], &["idle"]),
     ("sheaves", "deferred", &[], &["configuration", "take_no_more"]),
 ];
 

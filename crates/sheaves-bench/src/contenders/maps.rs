@@ -8,7 +8,7 @@ use std::hash::RandomState;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use foldhash::fast::FixedState;
-use sheaves::map::{DefaultHashBuilder, RcuHashMap};
+use sheaves::map::{DefaultHashBuilder, RcuHashMap, RcuWordMap, Word};
 use sheaves::rcu;
 
 use crate::harness::{Contender, Failure, Sampler};
@@ -17,6 +17,8 @@ use crate::harness::{Contender, Failure, Sampler};
 pub(crate) const PEERS: [&str; 4] = ["papaya", "dashmap", "scc", "rwlock"];
 /// The library's, with the hasher of the others, and with the one that it has if none is named.
 pub(crate) const OURS: [&str; 2] = ["rcu-map", "rcu-map-default"];
+/// The library's map of words, where keys are numbers.
+pub(crate) const WORDS: &str = "word-map";
 
 /// What is in the map for a key, so that a reader that finds something else notices.
 #[inline(always)]
@@ -67,6 +69,11 @@ impl Key for String {
     }
 }
 
+/// Keys that a map of words can have.
+pub(crate) trait Number: Key<Sought = Self> + Word {}
+
+impl<K: Key<Sought = K> + Word> Number for K {}
+
 /// A hasher that all contenders of a row have.
 pub(crate) trait Seed: BuildHasher + Clone + Default + Send + Sync + 'static {}
 
@@ -108,6 +115,9 @@ pub(crate) trait Work: Copy + 'static {
 /// the library's with its own default.
 pub(crate) fn contenders<K: Key, S: Seed>(work: impl Work) -> Vec<Contender> {
     let mut contenders = vec![Contender::new("rcu-map", move || work.sampler::<Ours<K, S>>())];
+    if TypeId::of::<K>() == TypeId::of::<u64>() {
+        contenders.push(Contender::new(WORDS, move || work.sampler::<Words<u64, S>>()));
+    }
     if TypeId::of::<S>() == TypeId::of::<RandomState>() {
         let ours = move || work.sampler::<Ours<K, DefaultHashBuilder>>();
         contenders.push(Contender::new("rcu-map-default", ours));
@@ -123,6 +133,8 @@ pub(crate) fn contenders<K: Key, S: Seed>(work: impl Work) -> Vec<Contender> {
 
 /// `rcu-map`: the library's.
 pub(crate) type Ours<K = u64, S = FixedState> = RcuHashMap<K, u64, S>;
+/// `word-map`: the library's with keys and values in its table.
+pub(crate) type Words<K = u64, S = FixedState> = RcuWordMap<K, u64, S>;
 pub(crate) type Papaya<K = u64, S = FixedState> = papaya::HashMap<K, u64, S>;
 /// `dashmap`, which locks a shard of it for each operation.
 pub(crate) type Dash<K = u64, S = FixedState> = dashmap::DashMap<K, u64, S>;
@@ -142,7 +154,7 @@ fn write<M>(map: &RwLock<M>) -> RwLockWriteGuard<'_, M> {
 /// The trait for a map, by what differs: the guard, and how each call is made.
 macro_rules! map {
     (
-        $name:ident, $life:lifetime, $guard:ty, $map:ident, $held:ident;
+        $name:ident $(: $bound:path)?, $life:lifetime, $guard:ty, $map:ident, $held:ident;
         new: $new:expr;
         guard: $enter:expr;
         get($sought:ident): $get:expr;
@@ -152,7 +164,7 @@ macro_rules! map {
         clear: $clear:expr;
         each($each:ident): $iterate:expr;
     ) => {
-        impl<K: Key, S: Seed> Map for $name<K, S> {
+        impl<K: Key $(+ $bound)?, S: Seed> Map for $name<K, S> {
             type Guard<$life> = $guard;
 
             fn with_capacity(entries: usize) -> Self {
@@ -211,6 +223,18 @@ map! {
     len: map.len();
     clear: map.clear();
     each(at): map.iter(guard).for_each(|(_, value)| at(*value));
+}
+
+map! {
+    Words: Number, 'a, (), map, guard;
+    new: RcuWordMap::with_capacity_and_hasher;
+    guard: { let _ = map; };
+    get(key): map.get(key);
+    insert(key, value): map.insert(key, value);
+    remove: map.remove(key);
+    len: map.len();
+    clear: map.clear();
+    each(at): map.values(&rcu::read()).for_each(&mut at);
 }
 
 map! {

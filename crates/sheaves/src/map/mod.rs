@@ -1,4 +1,4 @@
-//! A hash map that many threads read and change at once: [`RcuHashMap`].
+//! Hash maps that many threads read and change at once: [`RcuHashMap`], and [`RcuWordMap`].
 //!
 //! ```text
 //!   hash --low bits--> bucket: [ tags of six places, lock | next bucket | six places ]
@@ -9,7 +9,12 @@
 //!
 //! Start reading in `tables`, at `bucket` (lookups), then `resize` (how entries move to another
 //! table) and `series` (how the map is cleared). They are generic over what a bucket has of an
-//! entry: its address (`address`; `entry` says how entries end).
+//! entry: its address (`address`; `entry` says how entries end), or its key and its value in the
+//! map of words (`words`).
+//!
+//! One type cannot do both. [`RcuHashMap::get`] lends a value, so an entry must stay as it is, in a
+//! block of its own, until its readers have left. [`RcuWordMap`] overwrites entries in the table,
+//! so its `get` copies.
 
 mod address;
 #[cfg(test)]
@@ -25,6 +30,7 @@ mod pinned_set;
 mod set;
 mod tables;
 mod traits;
+mod words;
 mod write;
 
 use core::borrow::Borrow;
@@ -45,6 +51,7 @@ use tables::tags::tag_of;
 pub use traits::IntoIter;
 #[cfg(feature = "rayon")]
 pub use traits::ParIter;
+pub use words::{RcuWordMap, Word, WordIter};
 
 /// A concurrent hash map for many readers. A lookup takes no lock, executes no atomic
 /// read-modify-write instruction, and writes only the thread's own word, for its read section.

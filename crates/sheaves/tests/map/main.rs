@@ -18,6 +18,7 @@ mod spread;
 mod storm;
 mod surface;
 mod unwinding;
+mod words;
 
 use core::hash::{BuildHasher, Hasher};
 

@@ -20,11 +20,12 @@
 //! `map/string-siphash/` std's `RandomState`. That is the default of all but the library's map:
 //! what a program gets that names no hasher is compared there with `rcu-map-default`.
 //!
-//! Contenders are `rcu-map`, the library's, `papaya`, `dashmap`, `scc`, and `rwlock`, which is
-//! std's map behind one lock. They enter and leave a section for each operation; `rcu-map-held` and
-//! `papaya-held` hold one guard for 64. The library's map allocates from its own heap, the others,
-//! and all strings, from glibc's. A first look at the whole table leaves out strings, SipHash and
-//! 1,000 entries: `map/string` and the like are asked for by name.
+//! Contenders are `rcu-map`, the library's, `word-map`, its map with numbers in the table,
+//! `papaya`, `dashmap`, `scc`, and `rwlock`, which is std's map behind one lock. They enter and
+//! leave a section for each operation; `rcu-map-held` and `papaya-held` hold one guard for 64. The
+//! library's maps allocate from its own heap, the others, and all strings, from glibc's. A first
+//! look at the whole table leaves out strings, SipHash and 1,000 entries: `map/string` and the like
+//! are asked for by name.
 
 mod course;
 mod mixes;
@@ -33,7 +34,7 @@ use std::hash::RandomState;
 
 use foldhash::fast::FixedState;
 
-use crate::contenders::maps::{self, Key, OURS, PEERS, Seed};
+use crate::contenders::maps::{self, Key, OURS, PEERS, Seed, WORDS};
 use crate::harness::{Case, Effort, Judge, Options, Row, Sizes, Table};
 use course::{Course, Memory};
 use mixes::{MIXES, Operations};
@@ -50,7 +51,7 @@ const SHORT_ENTRIES_MAX: usize = 100_000;
 const MEMORY_ENTRIES_MIN: usize = 100_000;
 
 pub(crate) static TABLE: Table = Table {
-    ours: &["rcu-map", "rcu-map-default", "rcu-map-held"],
+    ours: &["rcu-map", "rcu-map-default", "rcu-map-held", WORDS],
     sizes: Some(Sizes {
         full: &[1000, 10_000, 1_000_000],
         quick: &[10_000, 1_000_000],
@@ -143,7 +144,7 @@ fn bar([several, one]: [f64; 2], threads: usize) -> f64 {
 }
 
 fn compare(row: &mut Judge<'_>, at_most: f64) {
-    for ours in OURS {
+    for ours in OURS.into_iter().chain([WORDS]) {
         PEERS.iter().for_each(|peer| row.ratio(ours, peer));
         // Against some of the peers a bar would say little.
         let Some(best) = row.best(&PEERS) else { continue };

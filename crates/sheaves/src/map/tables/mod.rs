@@ -1,4 +1,4 @@
-//! The tables of a map: which one is in use, and changes of its chains.
+//! The tables of both kinds of maps: which one is in use, and changes of its chains.
 
 pub(super) mod bucket;
 pub(super) mod lock;

@@ -1,0 +1,139 @@
+//! Iteration over copies of all entries.
+
+use core::fmt;
+use core::hash::BuildHasher;
+use core::iter::FusedIterator;
+use core::marker::PhantomData;
+
+use sheaves_rcu::Guard;
+
+use super::super::tables::bucket::PLACES;
+use super::super::tables::walk::Walk;
+use super::pair::{Pair, Part, Words};
+use super::{RcuWordMap, Word};
+
+/// Entries that are copied at a time.
+const BATCH: usize = 32;
+
+impl<K: Word, V: Word, S: BuildHasher> RcuWordMap<K, V, S> {
+    /// Copies of all entries, in no particular order.
+    ///
+    /// A key that is in the map from this call to the end of the iteration is returned exactly
+    /// once, also if the map is resized, with the value of this call or a later one. A key that is
+    /// inserted or removed during the iteration may be missed, or returned more than once.
+    ///
+    /// Never blocks. `for_each`, `sum` and others that are made of `fold` are faster than `next`.
+    ///
+    /// ```
+    /// use sheaves::{map::RcuWordMap, rcu::read};
+    ///
+    /// let squares = RcuWordMap::<u64, u64>::from([(2, 4), (3, 9)]);
+    /// assert_eq!(squares.iter(&read()).max(), Some((3, 9)));
+    /// assert_eq!(squares.values(&read()).sum::<u64>(), 13);
+    /// ```
+    #[must_use]
+    pub fn iter<'g>(&'g self, guard: &'g Guard) -> WordIter<'g, K, V> {
+        WordIter { copies: self.copies(guard), entries: PhantomData }
+    }
+
+    /// The keys, as [`RcuWordMap::iter`] returns them.
+    pub fn keys<'g>(&'g self, guard: &'g Guard) -> impl FusedIterator<Item = K> {
+        self.iter(guard).map(|(key, _)| key)
+    }
+
+    /// The values, as [`RcuWordMap::iter`] returns them, and faster.
+    pub fn values<'g>(&'g self, guard: &'g Guard) -> impl FusedIterator<Item = V> {
+        self.copies(guard).map(V::from_word)
+    }
+
+    fn copies<'g, T: Part>(&'g self, _: &'g Guard) -> Copies<'g, T> {
+        // SAFETY: the map's table of a moment in the guard's section.
+        Copies::new(unsafe { Walk::new(self.tables.table()) })
+    }
+}
+
+/// Copies of a part of each entry.
+pub(super) struct Copies<'g, T> {
+    walk: Walk<'g, Pair>,
+    /// Those of some buckets, and which of them comes next.
+    batch: [T; BATCH],
+    next: usize,
+    count: usize,
+}
+
+impl<'g, T: Part> Copies<'g, T> {
+    pub(super) fn new(walk: Walk<'g, Pair>) -> Copies<'g, T> {
+        Copies { walk, batch: [T::default(); BATCH], next: 0, count: 0 }
+    }
+
+    /// Copies the next entries; false at the end.
+    #[inline(always)]
+    fn refill(&mut self) -> bool {
+        (self.next, self.count) = (0, 0);
+        while let Some(room) = self.batch[self.count..].first_chunk_mut::<PLACES>() {
+            let Some(bucket) = self.walk.next_bucket() else { break };
+            self.count += T::copy(bucket, room);
+        }
+        self.count > 0
+    }
+}
+
+impl<T: Part> Iterator for Copies<'_, T> {
+    type Item = T;
+
+    #[inline]
+    fn next(&mut self) -> Option<T> {
+        if self.next == self.count && !self.refill() {
+            return None;
+        }
+        self.next += 1;
+        Some(self.batch[self.next - 1])
+    }
+
+    #[inline]
+    fn fold<B, F: FnMut(B, T) -> B>(mut self, first: B, mut each: F) -> B {
+        let mut folded = first;
+        loop {
+            for copy in &self.batch[self.next..self.count] {
+                folded = each(folded, *copy);
+            }
+            if !self.refill() {
+                return folded;
+            }
+        }
+    }
+}
+
+impl<T: Part> FusedIterator for Copies<'_, T> {}
+
+/// Copies of the entries of a map: see [`RcuWordMap::iter`].
+pub struct WordIter<'g, K, V> {
+    copies: Copies<'g, Words>,
+    entries: PhantomData<(K, V)>,
+}
+
+impl<K: Word, V: Word> Iterator for WordIter<'_, K, V> {
+    type Item = (K, V);
+
+    #[inline]
+    fn next(&mut self) -> Option<(K, V)> {
+        self.copies.next().map(of_words)
+    }
+
+    #[inline]
+    fn fold<B, F: FnMut(B, (K, V)) -> B>(self, first: B, mut each: F) -> B {
+        self.copies.fold(first, |folded, words| each(folded, of_words(words)))
+    }
+}
+
+impl<K: Word, V: Word> FusedIterator for WordIter<'_, K, V> {}
+
+fn of_words<K: Word, V: Word>((key, value): Words) -> (K, V) {
+    (K::from_word(key), V::from_word(value))
+}
+
+impl<K, V> fmt::Debug for WordIter<'_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WordIter").field("unit", &self.copies.walk.unit).finish_non_exhaustive()
+    }
+}
