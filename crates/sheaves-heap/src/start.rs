@@ -11,11 +11,13 @@ use crate::classes::{self, EMPTY_BLOCKS, QUANTUM_BYTES, SIZES};
 use crate::large;
 
 /// Set once the heap has started.
+#[unsafe(link_section = ".sheaves_load")]
 static STARTED: AtomicBool = AtomicBool::new(false);
 /// One bit for each class that exists.
 static MADE: [AtomicU64; (EMPTY_BLOCKS + 1).div_ceil(64)] =
     [const { AtomicU64::new(0) }; (EMPTY_BLOCKS + 1).div_ceil(64)];
 /// Serializes the creation of classes.
+#[unsafe(link_section = ".sheaves_load")]
 static MAKING: Lock<()> = Lock::new(());
 
 /// Starts the heap unless it has started. False when memory is out; a later call tries again.

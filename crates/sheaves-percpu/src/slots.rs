@@ -17,10 +17,12 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// The slots lock: guards changes of the table, of [`INITIALISED`] and of [`INSTALLED`], and the
 /// opening of rows.
+#[unsafe(link_section = ".sheaves_load")]
 pub(crate) static SLOTS: Lock<()> = Lock::new(());
 
 /// How many words of each region, from its first on, are initialised in every installed block, and
 /// in the bootstrap block.
+#[unsafe(link_section = ".sheaves_load")]
 static INITIALISED: [AtomicUsize; Region::ALL.len()] = {
     let mut words = [const { AtomicUsize::new(0) }; Region::ALL.len()];
     let mut index = 0;

@@ -26,7 +26,7 @@ fn lock_all() {
     REGISTRY.acquire();
     for id in registry::all_ids() {
         id.descriptor().slabs.acquire();
-        id.descriptor().deferred.iter().for_each(|queue| queue.waiting.acquire());
+        id.queues().iter().for_each(|queue| queue.waiting.acquire());
         quarantine::of(id).fifo.acquire();
     }
     CHUNKS.acquire();
@@ -44,7 +44,7 @@ fn unlock_all() {
     for id in registry::all_ids() {
         // SAFETY: as above.
         unsafe { quarantine::of(id).fifo.release() };
-        for queue in &id.descriptor().deferred {
+        for queue in id.queues() {
             // SAFETY: as above.
             unsafe { queue.waiting.release() };
         }

@@ -62,7 +62,7 @@ fn seal_caches(ids: &[CacheId], words: &[Word]) -> bool {
         let _is_told = seal(ids[index], cursor);
     }
     for id in ids {
-        for queue in &id.descriptor().deferred {
+        for queue in id.queues() {
             if let Some(sealed) = queue.seal_open(id.shape()) {
                 let _is_told = start_and_take_ready(*id, queue, &sealed);
             }

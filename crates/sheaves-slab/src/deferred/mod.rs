@@ -75,7 +75,7 @@ fn exchange(id: CacheId, object: usize) -> bool {
     note_deferring(id);
     // SAFETY: the sheaf is ours, and empty.
     let cursor = unsafe { deferred_queue::format(id.shape(), sheaf).push(object) };
-    let queue = id.descriptor().deferred_here();
+    let queue = id.queue_here();
     // Held from before the exchange on: a thread that takes the sheaves of all slots, and then this
     // lock, has either taken the full sheaf or finds it sealed.
     let mut waiting = queue.waiting.lock();
@@ -102,7 +102,7 @@ fn exchange(id: CacheId, object: usize) -> bool {
 pub(crate) fn push_open(id: CacheId, object: usize) {
     note_deferring(id);
     tags::note_deferred(id, &[object]);
-    let queue = id.descriptor().deferred_here();
+    let queue = id.queue_here();
     match queue.push_open(id.shape(), object, || emergency::take_empty(id)) {
         Ok(None) => internal::arm_age(),
         Ok(Some(sealed)) => {

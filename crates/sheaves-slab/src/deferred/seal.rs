@@ -20,7 +20,7 @@ const RECLAIMED_MAX: usize = 16;
 #[must_use]
 pub(crate) fn seal(id: CacheId, cursor: Cursor) -> bool {
     note(id, cursor);
-    let queue = id.descriptor().deferred_here();
+    let queue = id.queue_here();
     queue.seal(id.shape(), cursor).is_some_and(|sealed| start_and_take_ready(id, queue, &sealed))
 }
 
@@ -63,12 +63,15 @@ pub(crate) fn take_ready(id: CacheId) -> Option<Cursor> {
     if !id.is_deferring() {
         return None;
     }
-    id.descriptor().deferred_here().take_ready(id.shape()).map(|cursor| close_records(id, cursor))
+    id.queue_here().take_ready(id.shape()).map(|cursor| close_records(id, cursor))
 }
 
 /// As [`take_ready`], from any queue: for a thread that finds nothing elsewhere.
 pub(crate) fn take_any_ready(id: CacheId) -> Option<Cursor> {
-    let mut queues = id.descriptor().deferred.iter();
+    if !id.is_deferring() {
+        return None;
+    }
+    let mut queues = id.queues().iter();
     queues.find_map(|queue| queue.take_ready(id.shape())).map(|cursor| close_records(id, cursor))
 }
 
@@ -115,7 +118,7 @@ pub(super) fn reclaim_some(id: CacheId) -> usize {
 
 /// Reports everything that is sealed to `sheaves-rcu`, so that its sums are exact.
 pub(super) fn tell_all(id: CacheId) {
-    id.descriptor().deferred.iter().for_each(|queue| queue.waiting.lock().tell_all());
+    id.queues().iter().for_each(|queue| queue.waiting.lock().tell_all());
 }
 
 /// Objects of the cache that are deferred.
@@ -123,6 +126,5 @@ pub(crate) fn objects(id: CacheId) -> usize {
     if !id.is_deferring() {
         return 0;
     }
-    id.descriptor().deferred.iter().map(ShardQueue::objects).sum::<usize>()
-        + slot::objects_in(&[id.deferred()])
+    id.queues().iter().map(ShardQueue::objects).sum::<usize>() + slot::objects_in(&[id.deferred()])
 }

@@ -12,7 +12,7 @@ use sheaves_sys::{lock::Lock, options, probe};
 use crate::parts::descriptor;
 use crate::parts::shape::Shape;
 use crate::records::{profile, secret, trap};
-use crate::space::cache_id::{CacheId, NAMED_FIRST, NAMED_FIRST_HARDENED};
+use crate::space::cache_id::{CACHES_MAX, CacheId, NAMED_FIRST, NAMED_FIRST_HARDENED};
 use crate::space::chunk::{self, HugePages};
 use crate::space::hint::Hint;
 use crate::space::{checking, limit, window};
@@ -21,11 +21,16 @@ use crate::space::{checking, limit, window};
 #[derive(Debug)]
 pub(crate) struct Registry {
     started: bool,
+    /// One bit for each cache that exists.
+    existing: [u64; CACHES_MAX.div_ceil(64)],
 }
 
-pub(crate) static REGISTRY: Lock<Registry> = Lock::new(Registry { started: false });
+#[unsafe(link_section = ".sheaves_load")]
+pub(crate) static REGISTRY: Lock<Registry> =
+    Lock::new(Registry { started: false, existing: [0; CACHES_MAX.div_ceil(64)] });
 
 /// Numbers from this on have never been used; changes under the registry lock.
+#[unsafe(link_section = ".sheaves_load")]
 static NUMBERS_USED: Hint = Hint::new(0);
 
 /// Why a cache could not be created.
@@ -73,6 +78,7 @@ pub(crate) fn create(shape: Shape, mut numbers: Range<usize>) -> Result<CacheId,
     }
     // SAFETY: the registry lock is held, and no cache has the number.
     unsafe { id.set_shape(shape) };
+    registry.flip(id);
     prepare_words(number + 1);
     let name = shape.name();
     probe::cache_made(number, shape.size, name.as_ptr().addr(), name.len());
@@ -111,8 +117,14 @@ impl Registry {
 
     /// True when a cache with this number exists.
     pub(crate) fn has(&self, id: CacheId) -> bool {
-        // SAFETY: the registry lock is held.
-        usize::from(id.number()) < numbers_used() && unsafe { id.exists() }
+        let number = usize::from(id.number());
+        self.existing.get(number / 64).is_some_and(|word| word >> (number % 64) & 1 != 0)
+    }
+
+    /// A cache is created or removed.
+    fn flip(&mut self, id: CacheId) {
+        let number = usize::from(id.number());
+        self.existing[number / 64] ^= 1 << (number % 64);
     }
 }
 
@@ -135,8 +147,9 @@ pub(crate) fn if_existing<R>(id: CacheId, read: impl FnOnce(CacheId) -> R) -> Op
 
 /// Removes a cache if `empty` succeeds, which runs under the registry lock.
 pub(crate) fn remove_if<E>(id: CacheId, empty: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
-    let _registry = REGISTRY.lock();
+    let mut registry = REGISTRY.lock();
     empty()?;
+    registry.flip(id);
     // SAFETY: the registry lock is held; no object is allocated, and the caller was the last
     // user.
     unsafe { id.set_shape(Shape::NONE) };

@@ -27,38 +27,50 @@ pub(crate) struct Descriptor {
     /// The cache's lock.
     pub(crate) slabs: Lock<SlabLists>,
     pub(crate) depot: Depot,
-    /// Queues of sealed sheaves of deferred objects, one per shard as in the depot.
-    pub(crate) deferred: [ShardQueue; SHARDS],
 }
 
-impl Descriptor {
-    /// The current slot's queue of sealed sheaves.
-    pub(crate) fn deferred_here(&self) -> &ShardQueue {
-        &self.deferred[pool::shard_here()]
-    }
+/// Queues of sealed sheaves of deferred objects, one per shard as in the depot.
+type Queues = [ShardQueue; SHARDS];
+
+/// What a named cache has.
+#[repr(C, align(128))]
+struct Named {
+    descriptor: Descriptor,
+    queues: Queues,
 }
 
 // SAFETY: `shape` is written under the registry lock, before the first user gets the number or
 // after the last one has returned it; every other field is atomic or a lock.
 unsafe impl Sync for Descriptor {}
 
-static TABLE: [Descriptor; NAMED_FIRST] = [const {
-    Descriptor {
-        shape: UnsafeCell::new(Shape::NONE),
-        slabs: Lock::new(SlabLists::new()),
-        depot: Depot::new(),
-        deferred: [const { ShardQueue::new() }; SHARDS],
-    }
-}; NAMED_FIRST];
+/// Four to a page.
+#[repr(align(1024))]
+struct Table([Descriptor; NAMED_FIRST]);
+
+static TABLE: Table = Table(
+    [const {
+        Descriptor {
+            shape: UnsafeCell::new(Shape::NONE),
+            slabs: Lock::new(SlabLists::new()),
+            depot: Depot::new(),
+        }
+    }; NAMED_FIRST],
+);
+
+const _: () = assert!(size_of::<Descriptor>() == 1024);
+
+/// Apart from the descriptors, as most processes never defer.
+static QUEUES: [Queues; NAMED_FIRST] =
+    [const { [const { ShardQueue::new() }; SHARDS] }; NAMED_FIRST];
 
 /// Maps the descriptors of the caches up to a number. Under the registry lock; false when memory is
 /// out.
 pub(crate) fn map_to(number: usize) -> bool {
     let named = (number + 1).saturating_sub(NAMED_FIRST);
-    DESCRIPTORS.grow_to(named * size_of::<Descriptor>()) == Exactly::Mapped
+    DESCRIPTORS.grow_to(named * size_of::<Named>()) == Exactly::Mapped
 }
 
-const _: () = assert!((CACHES_MAX - NAMED_FIRST) * size_of::<Descriptor>() <= DESCRIPTORS_BYTES);
+const _: () = assert!((CACHES_MAX - NAMED_FIRST) * size_of::<Named>() <= DESCRIPTORS_BYTES);
 
 /// One bit for each cache that has ever deferred an object: set before the first one is deferred.
 static DEFERRING: [AtomicU64; CACHES_MAX / 64] = [const { AtomicU64::new(0) }; CACHES_MAX / 64];
@@ -97,10 +109,21 @@ impl CacheId {
     #[inline]
     pub(crate) fn descriptor(self) -> &'static Descriptor {
         let number = usize::from(self.number());
-        match TABLE.get(number) {
+        match TABLE.0.get(number) {
             Some(of_class) => of_class,
-            None => of_named(number - NAMED_FIRST),
+            None => &of_named(number - NAMED_FIRST).descriptor,
         }
+    }
+
+    /// The cache's queues of sealed sheaves.
+    pub(crate) fn queues(self) -> &'static Queues {
+        let number = usize::from(self.number());
+        QUEUES.get(number).unwrap_or_else(|| &of_named(number - NAMED_FIRST).queues)
+    }
+
+    /// The current slot's queue of sealed sheaves.
+    pub(crate) fn queue_here(self) -> &'static ShardQueue {
+        &self.queues()[pool::shard_here()]
     }
 
     /// The cache's shape.
@@ -112,15 +135,6 @@ impl CacheId {
             no_such_cache(self);
         }
         shape
-    }
-
-    /// True when a cache has this number, whose descriptor is mapped.
-    ///
-    /// # Safety
-    /// The registry lock is held.
-    pub(crate) unsafe fn exists(self) -> bool {
-        // SAFETY: written under the lock that the caller holds.
-        unsafe { (*self.descriptor().shape.get()).size != 0 }
     }
 
     /// The two words of the cache that have sheaves.
@@ -148,15 +162,15 @@ impl CacheId {
     }
 }
 
-/// The descriptor of a cache by its place among those of named caches.
-fn of_named(index: usize) -> &'static Descriptor {
-    let address = DESCRIPTORS.base() + index * size_of::<Descriptor>();
-    if (index + 1) * size_of::<Descriptor>() > DESCRIPTORS.mapped() {
+/// What a cache has by its place among the named caches.
+fn of_named(index: usize) -> &'static Named {
+    let address = DESCRIPTORS.base() + index * size_of::<Named>();
+    if (index + 1) * size_of::<Named>() > DESCRIPTORS.mapped() {
         no_such_cache(CacheId::new((NAMED_FIRST + index) as u16));
     }
-    // SAFETY: mapped, and never unmapped; zeros are a descriptor, and a cache's lock guards the
+    // SAFETY: mapped, and never unmapped; zeros are a descriptor with queues, and locks guard the
     // rest.
-    unsafe { &*core::ptr::with_exposed_provenance::<Descriptor>(address) }
+    unsafe { &*core::ptr::with_exposed_provenance::<Named>(address) }
 }
 
 #[cold]

@@ -69,8 +69,8 @@ pub(crate) struct SlabLists {
     /// The slab from which a slot has refilled last, likewise; slots take turns. Never one that was
     /// released.
     current: [u32; CURRENT],
-    /// The next slab that [`SlabLists::sort`] looks at: its list, and the slab as above, or 0 for
-    /// the first of the next list. The last list and 0 if all are on the right one.
+    /// The next slab that [`SlabLists::sort`] looks at: how many lists follow its own, and the slab
+    /// as above, or 0 for the first of the next list. Both are 0 if all are on the right one.
     unsorted: (usize, u32),
 }
 
@@ -82,7 +82,7 @@ impl SlabLists {
             oldest_empty: 0,
             counts,
             current: [0; CURRENT],
-            unsorted: (WATCHED, 0),
+            unsorted: (0, 0),
         }
     }
 
@@ -105,7 +105,7 @@ impl SlabLists {
 
     /// Threads that would have moved slabs may be gone: [`SlabLists::sort`] is to check all slabs.
     pub(crate) fn note_unsorted(&mut self) {
-        self.unsorted = (0, self.heads[0]);
+        self.unsorted = (WATCHED, self.heads[0]);
     }
 
     /// Moves slabs that are on a wrong list; looks at `most` at the most. True if there are others
@@ -113,12 +113,13 @@ impl SlabLists {
     pub(crate) fn sort(&mut self, shape: &Shape, most: usize) -> bool {
         for _ in 0..most {
             lock::step();
-            let (list, next) = self.unsorted;
+            let (follow, next) = self.unsorted;
+            let list = WATCHED - follow;
             let Some(number) = next.checked_sub(1) else {
-                if list == WATCHED {
+                if follow == 0 {
                     return false;
                 }
-                self.unsorted = (list + 1, self.heads[list + 1]);
+                self.unsorted = (follow - 1, self.heads[list + 1]);
                 continue;
             };
             let slab = slab::header(Granule(number));

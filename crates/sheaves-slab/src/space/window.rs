@@ -201,6 +201,7 @@ impl Region {
     }
 }
 
+#[unsafe(link_section = ".sheaves_load")]
 pub(crate) static OWNERS: Region = Region::new();
 pub(crate) static HEAP: Region = Region::new();
 pub(crate) static CHUNKS: Region = Region::new();

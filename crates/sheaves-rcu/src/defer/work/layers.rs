@@ -46,6 +46,7 @@ pub trait LayerAbove: Sync {
 }
 
 /// The layers. The lock is held while one of them or a channel is added.
+#[unsafe(link_section = ".sheaves_load")]
 pub(crate) static LAYERS: Lock<[Option<&'static dyn LayerAbove>; LAYERS_MAX]> =
     Lock::new([None; LAYERS_MAX]);
 

@@ -39,12 +39,14 @@ pub const RATE_BYTES_MAX: usize = options::PROF_BYTES.1 as usize;
 pub const RATE_BYTES: usize = 512 << 10;
 
 /// Mean bytes from one sample to the next; 0 while profiling is off.
+#[unsafe(link_section = ".sheaves_load")]
 static RATE: AtomicUsize = AtomicUsize::new(0);
 /// Mean bytes from one tag to the next: [`RATE`], or that of guard samples where it is 0.
 static TAG_RATE: AtomicUsize = AtomicUsize::new(0);
 /// Profiling was on at some time: there may be tagged entries and watched slabs.
 static IS_USED: AtomicBool = AtomicBool::new(false);
 /// Called, with true, when samples are to be drawn, and with false when they are no longer.
+#[unsafe(link_section = ".sheaves_load")]
 static SWITCH: FnCell<fn(bool)> = FnCell::new();
 /// Number of records; of those of deferred objects.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
@@ -113,6 +115,7 @@ pub(crate) struct Head {
     pub(crate) dropped: u64,
 }
 
+#[unsafe(link_section = ".sheaves_load")]
 pub(crate) static PROFILE: Lock<Profile> = Lock::new(Profile {
     records: Table::EMPTY,
     sites: Sites::new(),
