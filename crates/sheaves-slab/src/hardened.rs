@@ -83,11 +83,9 @@ pub(crate) fn free_quick(id: CacheId, object: usize) -> bool {
     if !quarantine::mark_quick(shape, object) {
         return false;
     }
-    if !object_bytes::is_short(shape) {
-        clear_and_give(id, object);
-    } else {
-        object_bytes::clear_short(shape, object);
-        give(id, object);
+    match object_bytes::clear_short(shape, object) {
+        true => give(id, object),
+        false => clear_and_give(id, object),
     }
     true
 }
@@ -191,7 +189,7 @@ pub fn check_freed() {
     let check = |id: CacheId| {
         if !id.shape().is_plain() {
             let _is_complete = incoming::flush_slots(id, Reach::Interrupts);
-            quarantine::check(id);
+            quarantine::flush_queue(id);
         }
     };
     registry::map_existing(check).for_each(drop);

@@ -29,7 +29,7 @@ pub(crate) fn free(id: CacheId, object: usize) {
     if slab.is_held(place) {
         return report_deferred(id, object, "freed");
     }
-    close_record(object);
+    profile::close(object);
     quarantine::free(id, object);
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn end_deferral(id: CacheId, objects: &[usize]) {
     for object in objects {
         let (slab, place) = slab_and_deferred_place(id, *object);
         slab.let_go(place);
-        close_record(*object);
+        profile::close(*object);
     }
 }
 
@@ -67,10 +67,4 @@ fn report_deferred(id: CacheId, object: usize, what: &str) {
     report::report(format_args!(
         "object {object:#x} of cache {name} is {what} although it is deferred; ignored"
     ));
-}
-
-fn close_record(object: usize) {
-    if checking::is_debug() {
-        profile::close(object);
-    }
 }

@@ -24,7 +24,7 @@
 use core::ptr::with_exposed_provenance_mut;
 use core::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 
-use sheaves_sys::{map, report, tls};
+use sheaves_sys::{map, tls};
 
 use crate::parts::shape::{CANARY_BYTES, Shape};
 use crate::records::last_frees;
@@ -54,7 +54,7 @@ pub(crate) fn found(text: core::fmt::Arguments<'_>) {
         FINDINGS.fetch_add(1, Ordering::Relaxed);
         return;
     }
-    report::die(text)
+    sheaves_sys::report::die(text)
 }
 
 /// The bit of an object that was never allocated, for [`prepare`].
@@ -127,11 +127,8 @@ pub(crate) fn examine(shape: &Shape, object: usize) {
     let canary = (!is_canary_good).then_some(shape.stride - CANARY_BYTES);
     for place in [written, canary].into_iter().flatten() {
         last_frees::report(object, object + shape.stride);
-        let (name, size) = (shape.name(), shape.size);
-        found(format_args!(
-            "object {object:#x} of cache {name} (size {size}) was written to while it was free, \
-             at byte {place}"
-        ));
+        let what = format_args!(" was written to while it was free, at byte {place}");
+        report(shape, object, what);
     }
 }
 
@@ -168,10 +165,7 @@ pub(crate) fn mend(shape: &Shape, object: usize) {
 
 #[cold]
 pub(crate) fn report_overflow(shape: &Shape, object: usize) {
-    let (name, size) = (shape.name(), shape.size);
-    found(format_args!(
-        "object {object:#x} of cache {name} (size {size}): something was written past its end"
-    ));
+    report(shape, object, format_args!(": something was written past its end"));
 }
 
 /// Checks the canary of the object before one that is freed, in the same slab, whatever its state.
@@ -186,11 +180,13 @@ pub(crate) fn is_neighbour_good(shape: &Shape, object: usize) -> bool {
 
 #[cold]
 pub(crate) fn report_underflow(shape: &Shape, object: usize) {
-    let (name, size, neighbour) = (shape.name(), shape.size, object - shape.stride);
-    found(format_args!(
-        "object {object:#x} of cache {name} (size {size}): something was written before its \
-         start, or past the end of {neighbour:#x}"
-    ));
+    let what = ": something was written before its start, or past the end of";
+    report(shape, object, format_args!("{what} {:#x}", object - shape.stride));
+}
+
+fn report(shape: &Shape, object: usize, what: core::fmt::Arguments<'_>) {
+    let (name, size) = (shape.name(), shape.size);
+    found(format_args!("object {object:#x} of cache {name} (size {size}){what}"));
 }
 
 /// Clears an object that is freed.
@@ -200,20 +196,15 @@ pub(crate) fn clear(shape: &Shape, object: usize) {
     match shape.checking {
         Checking::Debug => bytes.fill(POISON),
         _ if bytes.len() < PAGE_BYTES => bytes.fill(0),
-        _ => fill_with_zeros(bytes),
+        _ => zero(object, bytes.len()),
     }
 }
 
-/// True for an object of a size class that [`clear_short`] may clear.
-#[inline]
-pub(crate) fn is_short(shape: &Shape) -> bool {
-    shape.stride - CANARY_BYTES <= WHOLE_BYTES
-}
-
-/// [`clear`] for such an object at level 1, whose stride is a multiple of 16. By pieces that may
-/// overlap, which takes few branches, and of which none crosses a line.
+/// [`clear`] for an object of a size class at level 1, whose stride is a multiple of 16. By pieces
+/// that may overlap, which takes few branches, and of which none crosses a line. False, with
+/// nothing changed, for a larger one.
 #[inline(always)]
-pub(crate) fn clear_short(shape: &Shape, object: usize) {
+pub(crate) fn clear_short(shape: &Shape, object: usize) -> bool {
     fn clear_ends<const BYTES: usize>(bytes: &mut [u8]) -> Option<()> {
         *bytes.first_chunk_mut()? = [0; BYTES];
         *bytes.last_chunk_mut()? = [0; BYTES];
@@ -221,7 +212,10 @@ pub(crate) fn clear_short(shape: &Shape, object: usize) {
     }
     // SAFETY: as in `clear`.
     let bytes = unsafe { bytes_of(object, shape.stride - CANARY_BYTES) };
-    let Some((bytes, word)) = bytes.split_last_chunk_mut::<8>() else { return };
+    if bytes.len() > WHOLE_BYTES {
+        return false;
+    }
+    let Some((bytes, word)) = bytes.split_last_chunk_mut::<8>() else { return false };
     *word = [0; 8];
     if let Some(last) = bytes.last_chunk_mut::<LINE_BYTES>() {
         *last = [0; LINE_BYTES];
@@ -234,6 +228,7 @@ pub(crate) fn clear_short(shape: &Shape, object: usize) {
     } else {
         let _any = clear_ends::<32>(bytes).or_else(|| clear_ends::<16>(bytes));
     }
+    true
 }
 
 /// All bytes, whose number is a multiple of 8, or-ed to one word. By pieces as in [`clear_short`].
@@ -280,18 +275,13 @@ pub(crate) fn make_inaccessible(address: usize, bytes: usize) {
     unsafe { map::uncommit(address, bytes) };
 }
 
-/// Writes zeros into the memory of a new slab. Most of it was cleared already.
-pub(crate) fn zero(address: usize, count: usize) {
-    // SAFETY: nothing in the range is live.
-    fill_with_zeros(unsafe { bytes_of(address, count) });
-}
-
-/// A whole page is read before it is written, unless its first line is not zero: one without
-/// memory stays so.
+/// Writes zeros into memory in which nothing is live, an object or a new slab. A whole page is read
+/// before it is written, unless its first line is not zero: so one without memory stays so.
 #[cold]
-fn fill_with_zeros(bytes: &mut [u8]) {
-    let head = (bytes.as_ptr().addr().wrapping_neg() % PAGE_BYTES).min(bytes.len());
-    let (head, rest) = bytes.split_at_mut(head);
+pub(crate) fn zero(address: usize, count: usize) {
+    let head = (address.wrapping_neg() % PAGE_BYTES).min(count);
+    // SAFETY: nothing in the range is live.
+    let (head, rest) = unsafe { bytes_of(address, count) }.split_at_mut(head);
     head.fill(0);
     for page in rest.chunks_mut(PAGE_BYTES) {
         if page.len() < PAGE_BYTES || bits_of(&page[..LINE_BYTES]) != 0 || bits_of(page) != 0 {

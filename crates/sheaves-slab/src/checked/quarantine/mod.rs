@@ -133,21 +133,12 @@ pub(crate) fn tick(id: CacheId) -> usize {
     of(id).objects().saturating_sub(objects_max(id)) * id.shape().stride
 }
 
-/// Flushes everything.
+/// Flushes everything, after checking all bytes.
 pub(crate) fn flush_queue(id: CacheId) {
-    drain(id, |_| {});
-}
-
-/// Checks that nothing was written to what is in quarantine, and flushes it, when the process
-/// ends.
-pub(crate) fn check(id: CacheId) {
-    drain(id, |object| object_bytes::examine(id.shape(), object));
-}
-
-fn drain(id: CacheId, visit: impl Fn(usize)) {
     while let Some(cursor) = take_any(id) {
         // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
-        unsafe { cursor.objects() }.iter().for_each(|object| visit(*object));
+        let objects = unsafe { cursor.objects() };
+        objects.iter().for_each(|object| object_bytes::examine(id.shape(), *object));
         flush::flush_sheaf(id, cursor);
     }
 }
