@@ -59,6 +59,9 @@ pub(crate) fn found(text: core::fmt::Arguments<'_>) {
 
 /// The bit of an object that was never allocated, for [`prepare`].
 pub(crate) const NEW: usize = 1;
+/// Such objects change places within this many bytes, and two at least. Programs walk through
+/// what they have allocated in a row, and wait for memory if that is in another order.
+const NEW_BYTES: usize = 512;
 /// The object this many places ahead is fetched.
 const AHEAD: usize = 4;
 
@@ -70,6 +73,7 @@ pub(crate) fn prepare(shape: &Shape, objects: &mut [usize]) {
     let has_canary = shape.has_canary();
     // Up to two draws for each.
     let (mut order, count) = (Order::new(2 * objects.len()), cleared_bytes(shape));
+    let window = (NEW_BYTES / shape.stride).max(2);
     let is_whole = shape.checking != Checking::Hardened || count <= WHOLE_BYTES;
     for index in 0..objects.len() {
         if let Some(ahead) = objects.get(index + AHEAD) {
@@ -92,7 +96,8 @@ pub(crate) fn prepare(shape: &Shape, objects: &mut [usize]) {
             // Relaxed: the object behind it may be freed at the same time, see `is_neighbour_good`.
             canary_of(shape, object).store(in_use, Ordering::Relaxed);
         }
-        let other = order.below(index + 1);
+        let others = if is_new { index % window } else { index };
+        let other = index - order.below(others + 1);
         objects[index] = objects[other];
         objects[other] = object;
     }
