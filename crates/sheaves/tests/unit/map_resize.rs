@@ -218,7 +218,7 @@ fn fork_during_a_move(copied: Option<usize>) {
         let new = unsafe { old.next() }.unwrap();
         let (units, unit) = (old.units(new), old.units(new) - 1);
         let (first, second) = old.chains(unit, units);
-        let [low, high] = [first, second.unwrap()].map(|chain| chain.lock().unwrap());
+        let [low, high] = [first, second.unwrap()].map(|chain| chain.lock().unwrap().0);
         let (mut word, mut count) = (0, 0);
         // SAFETY: no other thread reaches it.
         unsafe { new.clear(unit, units) };

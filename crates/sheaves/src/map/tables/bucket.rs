@@ -149,18 +149,19 @@ impl<P: Place> Bucket<P> {
         }
     }
 
-    /// Takes the lock of the chain. `None` if the entries have moved.
+    /// Takes the lock of the chain; also returns whether it was orphaned. `None` if the entries
+    /// have moved.
     #[inline(always)]
-    pub(in crate::map) fn lock(&self) -> Option<Held<'_, P>> {
-        let taken = self.word.lock(P::IS_BRIEF)?;
-        Some(Held { first: self, word: taken.tags, is_taken_over: taken.is_taken_over })
+    pub(in crate::map) fn lock(&self) -> Option<(Held<'_, P>, bool)> {
+        let (word, is_orphan) = self.word.lock(P::IS_BRIEF)?;
+        Some((Held { first: self, word }, is_orphan))
     }
 
     /// Takes the lock of the chain, without waiting. `None` if another thread keeps it, or if the
     /// entries have moved.
     pub(in crate::map) fn try_lock(&self) -> Option<Held<'_, P>> {
-        let taken = self.word.try_lock()?;
-        Some(Held { first: self, word: taken.tags, is_taken_over: taken.is_taken_over })
+        let (word, _) = self.word.try_lock()?;
+        Some(Held { first: self, word })
     }
 
     /// Adds an entry. Returns the bucket that was added to the chain if no place was vacant.
@@ -243,8 +244,6 @@ impl<P: Place> Bucket<P> {
 pub(in crate::map) struct Held<'a, P: Place> {
     pub(in crate::map) first: &'a Bucket<P>,
     pub(in crate::map) word: u64,
-    /// The lock was orphaned.
-    pub(in crate::map) is_taken_over: bool,
 }
 
 impl<'a, P: Place> Held<'a, P> {

@@ -37,13 +37,6 @@ const SLEEP_BRIEF_NS: u64 = 1_000_000;
 #[derive(Debug)]
 pub(in crate::map) struct Word(AtomicU64);
 
-/// A lock that was taken.
-pub(in crate::map) struct Taken {
-    pub(in crate::map) tags: u64,
-    /// The lock was orphaned.
-    pub(in crate::map) is_taken_over: bool,
-}
-
 impl Word {
     #[inline(always)]
     pub(in crate::map) fn load(&self) -> u64 {
@@ -65,20 +58,21 @@ impl Word {
         self.0.store(word, Ordering::Release);
     }
 
-    /// Takes the lock. `None` if the entries have moved. `is_brief` is that of [`Word::release`].
+    /// Takes the lock; returns the tags, and whether it was orphaned. `None` if the entries have
+    /// moved. `is_brief` is that of [`Word::release`].
     #[inline(always)]
-    pub(in crate::map) fn lock(&self, is_brief: bool) -> Option<Taken> {
+    pub(in crate::map) fn lock(&self, is_brief: bool) -> Option<(u64, bool)> {
         // Relaxed: the exchange orders, and compares with this value.
         let word = self.0.load(Ordering::Relaxed);
         if word & (LOCKED | MOVED) == 0 && self.exchange(word) {
-            return Some(Taken { tags: word & TAGS, is_taken_over: false });
+            return Some((word & TAGS, false));
         }
         self.lock_slow(is_brief)
     }
 
     #[cold]
     #[inline(never)]
-    fn lock_slow(&self, is_brief: bool) -> Option<Taken> {
+    fn lock_slow(&self, is_brief: bool) -> Option<(u64, bool)> {
         let mut spins = 0;
         self.acquire(|word| {
             if spins < SPINS {
@@ -94,28 +88,28 @@ impl Word {
     /// Takes the lock, without waiting. `None` if another thread keeps it, or if the entries have
     /// moved.
     #[inline]
-    pub(in crate::map) fn try_lock(&self) -> Option<Taken> {
+    pub(in crate::map) fn try_lock(&self) -> Option<(u64, bool)> {
         self.acquire(|_| false)
     }
 
     /// Calls `wait` with the word while another thread keeps the lock, until that returns false.
     #[inline(always)]
-    fn acquire(&self, mut wait: impl FnMut(u64) -> bool) -> Option<Taken> {
+    fn acquire(&self, mut wait: impl FnMut(u64) -> bool) -> Option<(u64, bool)> {
         loop {
             // Relaxed: as in `lock`.
             let word = self.0.load(Ordering::Relaxed);
             if word & MOVED != 0 {
                 return None;
             }
-            let is_taken_over = word & LOCKED != 0;
-            if is_taken_over && !is_orphaned(word) {
+            let is_orphan = word & LOCKED != 0;
+            if is_orphan && !is_orphaned(word) {
                 if !wait(word) {
                     return None;
                 }
                 continue;
             }
             if self.exchange(word) {
-                return Some(Taken { tags: word & TAGS, is_taken_over });
+                return Some((word & TAGS, is_orphan));
             }
         }
     }

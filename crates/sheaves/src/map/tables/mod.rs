@@ -244,10 +244,10 @@ impl<P: Rehash<S>, S> Tables<P, S> {
             self.help(table);
         }
         loop {
-            if let Some(held) = table.bucket(hash).lock() {
+            if let Some((held, is_orphan)) = table.bucket(hash).lock() {
                 // SAFETY: tables are not freed while the guard lasts.
                 let is_half_marked = || unsafe { table.is_half_marked(hash) };
-                if !held.is_taken_over || !is_half_marked() {
+                if !is_orphan || !is_half_marked() {
                     return Some(Chain { table, held, hash });
                 }
                 // SAFETY: the thread that marked the first chain is not in this process, or it

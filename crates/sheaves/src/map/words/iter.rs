@@ -7,9 +7,8 @@ use core::marker::PhantomData;
 
 use sheaves_rcu::Guard;
 
-use super::super::tables::bucket::PLACES;
 use super::super::tables::walk::Walk;
-use super::pair::{Pair, Part, Words};
+use super::pair::{COPIES, Pair, Part, Words};
 use super::{RcuWordMap, Word};
 
 /// Entries that are copied at a time.
@@ -70,7 +69,7 @@ impl<'g, T: Part> Copies<'g, T> {
     #[inline(always)]
     fn refill(&mut self) -> bool {
         (self.next, self.count) = (0, 0);
-        while let Some(room) = self.batch[self.count..].first_chunk_mut::<PLACES>() {
+        while let Some(room) = self.batch[self.count..].first_chunk_mut::<COPIES>() {
             let Some(bucket) = self.walk.next_bucket() else { break };
             self.count += T::copy(bucket, room);
         }

@@ -20,7 +20,7 @@
 use core::hash::BuildHasher;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use super::super::tables::bucket::{Bucket, PLACES, Place};
+use super::super::tables::bucket::{Bucket, Place};
 use super::super::tables::lock::MOVED;
 use super::super::tables::spread::spread;
 use super::super::tables::table::{Rehash, Table};
@@ -148,27 +148,30 @@ impl Bucket<Pair> {
     /// Copies something of each entry of this bucket alone; returns their number. Without branches:
     /// the next copy replaces that of a vacant place.
     #[inline(always)]
-    fn copy_each<T>(&self, copies: &mut [T; PLACES], copy: impl Fn(&Pair) -> T) -> usize {
+    fn copy_each<T>(&self, copies: &mut [T; COPIES], copy: impl Fn(&Pair) -> T) -> usize {
         let word = self.word();
         let mut count = 0;
         for (place, pair) in self.places().iter().enumerate() {
-            copies[count.min(place)] = copy(pair);
+            copies[count % COPIES] = copy(pair);
             count += (word >> (8 * place + 7) & 1) as usize;
         }
         count
     }
 }
 
+/// The room for copies of a bucket: its places, rounded up to a power of two.
+pub(super) const COPIES: usize = 8;
+
 /// What an iteration copies of each entry.
 pub(super) trait Part: Copy + Default {
     /// Copies it from a bucket alone; returns the number of entries.
-    fn copy(bucket: &Bucket<Pair>, copies: &mut [Self; PLACES]) -> usize;
+    fn copy(bucket: &Bucket<Pair>, copies: &mut [Self; COPIES]) -> usize;
 }
 
 /// Key and value.
 impl Part for Words {
     #[inline(always)]
-    fn copy(bucket: &Bucket<Pair>, copies: &mut [Words; PLACES]) -> usize {
+    fn copy(bucket: &Bucket<Pair>, copies: &mut [Words; COPIES]) -> usize {
         loop {
             let version = bucket.stamp().begin();
             let count = bucket.copy_each(copies, Pair::load);
@@ -182,7 +185,7 @@ impl Part for Words {
 /// The value. It may be that of a key that comes while another one goes.
 impl Part for u64 {
     #[inline(always)]
-    fn copy(bucket: &Bucket<Pair>, copies: &mut [u64; PLACES]) -> usize {
+    fn copy(bucket: &Bucket<Pair>, copies: &mut [u64; COPIES]) -> usize {
         // Acquire pairs with the Release in `fill` and `replace`, as in `load`. [V2]
         bucket.copy_each(copies, |pair| pair.value.load(Ordering::Acquire))
     }
