@@ -12,6 +12,7 @@
 mod counting;
 mod drain;
 mod stack;
+mod words;
 
 /// The protocols, with the atomics of the model checker.
 #[path = "../../src/protocol"]
