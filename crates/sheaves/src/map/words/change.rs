@@ -114,7 +114,7 @@ impl<K: Word, V: Word, S: BuildHasher> RcuWordMap<K, V, S> {
     ///
     /// An entry whose value changes meanwhile stays. Keys that are inserted meanwhile may be
     /// missed. `keep` runs without a lock, and may run twice for a key that is removed and inserted
-    /// again, or if the table shrinks meanwhile. Each 64 buckets are a read section of their own.
+    /// again. Each 64 buckets are a read section of their own.
     pub fn retain(&self, mut keep: impl FnMut(K, V) -> bool) {
         self.tables.for_each_unit(|walk, _| {
             for (key, value) in Copies::<Words>::new(walk) {
