@@ -33,6 +33,7 @@ fn check_all<K: Key, S: Seed>() {
 #[test]
 fn every_contender_is_a_map() {
     check_all::<u64, FixedState>();
+    check::<Words>();
     check_all::<String, RandomState>();
 }
 
@@ -53,5 +54,6 @@ fn insertion_replaces_the_value() {
         assert_eq!((map.get(1, &guard), map.len()), (Some(3), 1));
     }
     check::<Ours>();
+    check::<Words>();
     check::<Scc>();
 }

@@ -91,7 +91,7 @@ const EFFORT: [Effort; 2] = [
 ];
 
 pub(crate) static TABLE: Table = Table {
-    ours: &["malloc", "rcu-map"],
+    ours: &["malloc", "rcu-map", "word-map"],
     effort: EFFORT,
     finish,
     ..Table::new("worst", "the longest call, in heaps of 64 MiB to 16 GiB", cases)
