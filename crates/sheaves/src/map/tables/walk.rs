@@ -26,7 +26,7 @@ pub(in crate::map) struct Walk<'g, P: Place> {
     count: usize,
 }
 
-const LATER_MAX: usize = 8;
+const LATER_MAX: usize = 16;
 
 impl<'g, P: Place> Walk<'g, P> {
     /// # Safety

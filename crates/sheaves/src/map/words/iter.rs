@@ -12,7 +12,7 @@ use super::pair::{COPIES, Pair, Part, Words};
 use super::{RcuWordMap, Word};
 
 /// Entries that are copied at a time.
-const BATCH: usize = 32;
+const BATCH: usize = 64;
 
 impl<K: Word, V: Word, S: BuildHasher> RcuWordMap<K, V, S> {
     /// Copies of all entries, in no particular order.
