@@ -78,10 +78,12 @@ pub unsafe fn push_slow(word: Word, object: usize) -> bool {
 
 /// The value of the current slot's word: a hint, possibly outdated when it is returned.
 ///
-/// [`Cursor::BOOTSTRAP`] when the slot has no block.
+/// [`Cursor::BOOTSTRAP`] when the slot has no block, and before the start.
 pub fn load(word: Word) -> Cursor {
-    if mode() == EngineMode::Portable {
-        return portable::load(word);
+    match mode() {
+        EngineMode::Rseq => {}
+        EngineMode::Portable => return portable::load(word),
+        EngineMode::NotStarted => return Cursor::BOOTSTRAP,
     }
     let block = table::current_block(current_slot());
     // Relaxed: a hint; the transaction that uses it compares again.
