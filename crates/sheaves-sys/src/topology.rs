@@ -75,7 +75,8 @@ pub fn current_cpu() -> i32 {
     unsafe { libc::sched_getcpu() }
 }
 
-/// The last number of a kernel CPU list such as `0-3,8-11`.
+/// The last number of a kernel CPU list such as `0-3,8-11`. By bytes: the functions of `str` are on
+/// pages that the load of an object does not touch otherwise.
 #[unsafe(link_section = ".text.sheaves_load")]
 fn highest_id(list: &[u8]) -> Option<usize> {
     let is_digit = |byte: &u8| byte.is_ascii_digit();

@@ -81,7 +81,8 @@ pub(crate) fn sleeps() -> u32 {
 /// `has_unsealed`.
 pub(crate) fn restart_in_child(has_unsealed: bool) {
     restart_word!(SLEEPING, AWAKE);
-    // Relaxed: the child has one thread.
-    let requests = REQUESTS.load(Ordering::Relaxed);
-    restart_word!(REQUESTS, requests | if has_unsealed { FLUSH } else { 0 });
+    if has_unsealed {
+        // Relaxed: the child has one thread.
+        REQUESTS.fetch_or(FLUSH, Ordering::Relaxed);
+    }
 }

@@ -73,7 +73,9 @@ pub(super) fn note_time(now_ms: u64, period_ms: u64) {
     let last_ms = TICKED_MS.get() as u64;
     if now_ms.wrapping_sub(last_ms) >= period_ms {
         note_tick(now_ms);
-        note(if last_ms == 0 { 0 } else { TICK });
+        if last_ms != 0 {
+            note(TICK);
+        }
     }
 }
 
