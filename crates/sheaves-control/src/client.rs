@@ -56,14 +56,12 @@ impl Client {
     }
 
     /// An address in the object that answers, as the process has it loaded; 0 if unknown.
-    #[must_use]
     pub fn object(&self) -> u64 {
         // Relaxed: written before the magic.
         self.page().object.load(Ordering::Relaxed)
     }
 
     /// The address of [`Page::closing_words`]; 0 if unknown.
-    #[must_use]
     pub fn closing_words(&self) -> u64 {
         // Relaxed: written before the magic.
         self.page().closing_words.load(Ordering::Relaxed)

@@ -11,7 +11,6 @@ use crate::report::Line;
 
 /// The lowest limit in bytes: of `memory.max` and `memory.high`, or `memory.limit_in_bytes`. `None`
 /// where there is none. Some ten system calls; never allocates.
-#[must_use]
 pub fn limit_bytes() -> Option<u64> {
     let mut buffer = [0; 4096];
     let groups = read(c"/proc/self/cgroup", &mut buffer)?;

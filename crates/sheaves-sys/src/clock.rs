@@ -3,19 +3,16 @@
 /// Milliseconds of `CLOCK_MONOTONIC_COARSE`: a few nanoseconds to read, resolution 1-10 ms.
 ///
 /// Never blocks; async-signal-safe.
-#[must_use]
 pub fn coarse_ms() -> u64 {
     read(libc::CLOCK_MONOTONIC_COARSE) / 1_000_000
 }
 
 /// Nanoseconds of `CLOCK_MONOTONIC`; about 25 ns to read. 0 when the system call fails.
-#[must_use]
 pub fn fine_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
 /// Milliseconds since 1970, of the wall clock.
-#[must_use]
 pub fn wall_ms() -> u64 {
     read(libc::CLOCK_REALTIME) / 1_000_000
 }

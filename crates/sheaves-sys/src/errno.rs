@@ -5,7 +5,6 @@
 pub use libc::{EAGAIN, EBUSY, EDEADLK, EEXIST, EINVAL, ENOMEM, ENOSPC, ENOSYS, EOPNOTSUPP};
 
 /// Reads `errno` of the calling thread. Never blocks; async-signal-safe.
-#[must_use]
 pub fn get() -> i32 {
     let location = location();
     // SAFETY: `location` is the calling thread's own errno, valid for its lifetime.

@@ -12,7 +12,6 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 /// # Safety
 /// The address is null, or that of a function which may be called by the function pointer `F`.
 #[inline]
-#[must_use]
 pub unsafe fn at<F: Copy>(address: *const c_void) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<*const c_void>()) };
     // SAFETY: of one size, and a function by the caller's contract.
@@ -26,7 +25,6 @@ pub struct FnCell<F>(AtomicPtr<c_void>, PhantomData<F>);
 impl<F: Copy + fmt::Pointer> FnCell<F> {
     /// A word without a function.
     #[expect(clippy::new_without_default, reason = "one constructor is enough")]
-    #[must_use]
     pub const fn new() -> FnCell<F> {
         const { assert!(size_of::<F>() == size_of::<*const c_void>()) };
         FnCell(AtomicPtr::new(null_mut()), PhantomData)
@@ -43,7 +41,6 @@ impl<F: Copy + fmt::Pointer> FnCell<F> {
 
     /// The function.
     #[inline]
-    #[must_use]
     pub fn get(&self) -> Option<F> {
         // Acquire pairs with the Release in `set`.
         // SAFETY: null, or stored by `set`.

@@ -58,7 +58,6 @@ pub fn wake_all_shared(word: &AtomicU32) {
 }
 
 /// True if the kernel can read the word at an address, a multiple of 4. Does not wait.
-#[must_use]
 pub(crate) fn is_readable(address: usize) -> bool {
     // Most words hold something else, so that the call ends before it would sleep for no time.
     const UNLIKELY: u32 = 0x9c53_e1a7;

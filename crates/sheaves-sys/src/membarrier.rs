@@ -30,7 +30,6 @@ fn membarrier(command: i32) -> libc::c_long {
 }
 
 /// The commands that this kernel (and its seccomp filter) allows, as a bit set; 0 for none.
-#[must_use]
 pub fn commands() -> u32 {
     u32::try_from(membarrier(CMD_QUERY)).unwrap_or(0)
 }

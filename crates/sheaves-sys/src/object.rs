@@ -16,7 +16,6 @@ pub static COPY: u8 = 0;
 
 /// True where the preload object is in the process, and this code is not of it: what is said once
 /// for a process is said by the preload object. Only for constructors and destructors.
-#[must_use]
 pub fn is_beside_preload() -> bool {
     let mark = symbol(c"sheaves_preload_copy").cast::<*const u8>();
     // SAFETY: null, or the preload object's static, which has this type.
@@ -84,7 +83,6 @@ crate::run_when_loaded!(hold());
 /// The next definition of a symbol after this object's own, null where there is none.
 ///
 /// The dynamic linker may allocate for it: not for paths below `malloc`.
-#[must_use]
 pub fn next_symbol(name: &CStr) -> *mut c_void {
     // SAFETY: `name` is a C string.
     unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
@@ -100,7 +98,6 @@ fn object_at(address: *const c_void) -> Option<libc::Dl_info> {
 }
 
 /// True when two addresses lie in the same loaded object.
-#[must_use]
 pub fn is_same_object(one: *const c_void, other: *const c_void) -> bool {
     let base_of = |address| object_at(address).map(|object| object.dli_fbase);
     base_of(one).is_some_and(|base| base_of(other) == Some(base))
@@ -108,7 +105,6 @@ pub fn is_same_object(one: *const c_void, other: *const c_void) -> bool {
 
 /// The file of the object at an address, as it was loaded by name. For the program itself this is
 /// its first argument.
-#[must_use]
 pub fn object_name(address: *const c_void) -> Option<&'static CStr> {
     let name = object_at(address).map(|object| object.dli_fname)?;
     // SAFETY: a C string that the dynamic linker keeps while the object is loaded.
@@ -121,7 +117,6 @@ pub fn object_name(address: *const c_void) -> Option<&'static CStr> {
 /// Null also where the first one is a stub of the program: one that is not position-independent,
 /// and takes the function's address, has a stub of that name, which jumps to the next definition.
 #[cfg(target_env = "gnu")]
-#[must_use]
 pub fn first_symbol(name: &CStr) -> *mut c_void {
     /// From `<dlfcn.h>`: asks for the entry of the symbol table.
     const RTLD_DL_SYMENT: c_int = 1;

@@ -7,7 +7,6 @@ use crate::report::write_all;
 use crate::sandbox;
 
 /// A value of the auxiliary vector, 0 where the kernel does not provide it.
-#[must_use]
 pub fn auxiliary(kind: libc::c_ulong) -> usize {
     if cfg!(miri) {
         return 0;
@@ -18,7 +17,6 @@ pub fn auxiliary(kind: libc::c_ulong) -> usize {
 }
 
 /// True in a program that has more rights than its caller (`AT_SECURE`): it must not trust it.
-#[must_use]
 pub fn is_secure() -> bool {
     auxiliary(libc::AT_SECURE) != 0
 }
@@ -28,7 +26,6 @@ pub fn is_secure() -> bool {
 ///
 /// libc derives its own secrets (stack protector, pointer guard) from the two halves. Each half is
 /// scrambled before they are added, so that the sum reveals neither.
-#[must_use]
 pub fn random_seed() -> u64 {
     let address = auxiliary(libc::AT_RANDOM) as *const u64;
     if address.is_null() {
@@ -41,7 +38,6 @@ pub fn random_seed() -> u64 {
 
 /// A random word from the kernel (`getrandom`), another one at each call; derived from
 /// [`random_seed`] and the time where the kernel has none yet.
-#[must_use]
 pub fn random() -> u64 {
     let mut word = 0_u64;
     let (place, bytes) = ((&raw mut word).cast::<libc::c_void>(), size_of::<u64>());
@@ -53,7 +49,6 @@ pub fn random() -> u64 {
 }
 
 /// Bytes of the machine's memory; `usize::MAX` where the kernel does not tell. One system call.
-#[must_use]
 pub fn physical_bytes() -> usize {
     if cfg!(miri) {
         return usize::MAX;
@@ -69,7 +64,6 @@ pub fn physical_bytes() -> usize {
 
 /// The finaliser of splitmix64 (Steele, Lea, Flood 2014): of numbers that differ by an odd constant
 /// it makes random ones.
-#[must_use]
 pub fn scramble(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -191,14 +185,12 @@ pub fn duplicate(fd: i32) -> i32 {
 }
 
 /// The identifier of this process.
-#[must_use]
 pub fn id() -> i32 {
     // SAFETY: getpid has no precondition.
     unsafe { libc::getpid() }
 }
 
 /// The file that the kernel executed as this program; for a script, that of the script.
-#[must_use]
 pub fn program() -> Option<&'static CStr> {
     let path = core::ptr::with_exposed_provenance::<core::ffi::c_char>(auxiliary(libc::AT_EXECFN));
     // SAFETY: null, or a C string of the kernel's that lives as long as the process.

@@ -66,7 +66,6 @@ pub fn forget_process() {
 }
 
 /// True in a child that shares the memory of its parent (`vfork`). One system call.
-#[must_use]
 pub fn is_other_process() -> bool {
     // Relaxed: a number.
     let process = PROCESS.load(Ordering::Relaxed);
@@ -75,7 +74,6 @@ pub fn is_other_process() -> bool {
 
 /// True if something is requested of this process. Two loads if nothing is.
 #[inline]
-#[must_use]
 pub fn is_there() -> bool {
     let request = request();
     // Relaxed, all: hints; the one that answers takes the request by an exchange.

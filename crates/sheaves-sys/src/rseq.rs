@@ -31,7 +31,6 @@ const FLAG_UNREGISTER: libc::c_int = 1;
 const AT_RSEQ_FEATURE_SIZE: libc::c_ulong = 27;
 
 /// How many bytes of `struct rseq` this kernel maintains: 20 before Linux 6.3, 28 with `mm_cid`.
-#[must_use]
 pub fn feature_bytes() -> usize {
     // Kernels before 6.3 have no such entry; they maintain the original 20 bytes.
     crate::process::auxiliary(AT_RSEQ_FEATURE_SIZE).max(20)

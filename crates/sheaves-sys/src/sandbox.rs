@@ -14,7 +14,6 @@ static IS_ENTERED: AtomicBool = AtomicBool::new(false);
 /// True from [`enter`] on, in this process and its children. Always true under Miri, which knows
 /// few other calls, and where no thread of the library may be left at the end.
 #[inline]
-#[must_use]
 pub fn is_entered() -> bool {
     // Relaxed: a flag that is set for good, before the sandbox is there.
     cfg!(miri) || IS_ENTERED.load(Ordering::Relaxed)
@@ -36,7 +35,6 @@ pub const SYS_PRCTL: i32 = libc::SYS_prctl as i32;
 
 /// True if `prctl` with these arguments enters a sandbox. Without a filter it only asks whether the
 /// kernel has filters.
-#[must_use]
 pub fn is_entered_by_prctl(option: i32, mode: usize, filter: usize) -> bool {
     let mode = mode as u32;
     option == PR_SET_SECCOMP
@@ -45,7 +43,6 @@ pub fn is_entered_by_prctl(option: i32, mode: usize, filter: usize) -> bool {
 
 /// True if `syscall` with these arguments enters a sandbox. What the kernel has to refuse only asks
 /// which calls it has: libseccomp does that in programs that enter no sandbox.
-#[must_use]
 pub fn is_entered_by_syscall(number: i32, arguments: [usize; 3]) -> bool {
     let [first, second, third] = arguments;
     match number {

@@ -13,7 +13,6 @@ pub const CPUS_MAX: usize = 8192;
 ///
 /// A result that is too high costs address space and loops. It is too low where `/sys` is a
 /// container's view of fewer CPUs, and the thread may use them only at first: see [`cpu_ids_end`].
-#[must_use]
 #[unsafe(link_section = ".text.sheaves_load")]
 pub fn possible_cpus() -> usize {
     possible(listed_cpus(c"/sys/devices/system/cpu/possible"), mask())
@@ -31,7 +30,6 @@ fn possible(listed: Option<usize>, mask: Option<Mask>) -> usize {
 }
 
 /// No `cpu_id` is as high as this, whatever files say; at most [`CPUS_MAX`].
-#[must_use]
 pub fn cpu_ids_end() -> usize {
     mask().map_or(CPUS_MAX, |mask| mask.bits)
 }
@@ -69,7 +67,6 @@ fn mask() -> Option<Mask> {
 
 /// The CPU on which the thread runs, -1 where the kernel does not say. The thread may migrate at
 /// any time.
-#[must_use]
 pub fn current_cpu() -> i32 {
     // SAFETY: the call has no precondition.
     unsafe { libc::sched_getcpu() }
@@ -96,13 +93,11 @@ const BITS: usize = usize::BITS as usize;
 impl Affinity {
     /// The calling thread's mask; `None` where the system call is refused, or for more than
     /// [`CPUS_MAX`].
-    #[must_use]
     pub fn current() -> Option<Affinity> {
         Affinity::of(0)
     }
 
     /// The mask of the thread with this kernel thread id.
-    #[must_use]
     pub fn of(thread: i32) -> Option<Affinity> {
         Affinity::read(thread).map(|(mask, _)| mask)
     }
@@ -124,7 +119,6 @@ impl Affinity {
     }
 
     /// A mask of one CPU; `None` when the id is too high.
-    #[must_use]
     pub fn only(cpu_id: usize) -> Option<Affinity> {
         let mut mask = [0; CPUS_MAX / BITS];
         *mask.get_mut(cpu_id / BITS)? = 1 << (cpu_id % BITS);
@@ -132,7 +126,6 @@ impl Affinity {
     }
 
     /// True when the CPU is in the set.
-    #[must_use]
     pub fn contains(&self, cpu_id: usize) -> bool {
         self.0.get(cpu_id / BITS).is_some_and(|word| word >> (cpu_id % BITS) & 1 != 0)
     }

@@ -62,7 +62,6 @@ pub struct Section {
 }
 
 /// The read section that the calling thread is in. Async-signal-safe.
-#[must_use]
 pub fn section() -> Option<Section> {
     if !section::is_reading() {
         return None;
@@ -95,7 +94,6 @@ pub struct Survey {
 }
 
 /// The state of grace periods. Async-signal-safe.
-#[must_use]
 pub fn survey() -> Survey {
     let completed = GENERATIONS.completed();
     let begun = GENERATIONS.begun();

@@ -28,7 +28,6 @@ static BEGAN_MS: AtomicU64 = AtomicU64::new(0);
 crate::run_when_loaded!(BEGAN_MS.store(clock::coarse_ms(), Ordering::Relaxed));
 
 /// Milliseconds since this process has forked from its parent, or since it has loaded this object.
-#[must_use]
 pub fn age_ms() -> u64 {
     // Relaxed: written while there is one thread.
     clock::coarse_ms().saturating_sub(BEGAN_MS.load(Ordering::Relaxed))
@@ -48,7 +47,6 @@ pub(crate) fn begin() {
 
 /// Number of forks between the first process that has loaded this object and this one.
 #[inline]
-#[must_use]
 pub fn generation() -> usize {
     // Relaxed: changes where there is one thread.
     GENERATION.load(Ordering::Relaxed)

@@ -157,13 +157,11 @@ macro_rules! restart_word {
 
 /// True when a layer has announced itself. For tests.
 #[doc(hidden)]
-#[must_use]
 pub fn is_announced(layer: Layer) -> bool {
     handlers_of(layer as usize).is_some()
 }
 
 /// Number of runs of the prepare handler in this process.
-#[must_use]
 pub fn prepared_count() -> usize {
     // Relaxed: a counter for tests and reports; nothing is published through it.
     PREPARED.load(Ordering::Relaxed)
@@ -171,14 +169,12 @@ pub fn prepared_count() -> usize {
 
 /// True while the calling thread runs the handlers of a fork, and holds all locks for it. Other
 /// threads wait for these locks, perhaps in read sections: it must not wait for readers.
-#[must_use]
 pub fn is_in_progress_here() -> bool {
     PREPARING.is_forking()
 }
 
 /// For handlers: true in a fork of a process with one thread. They take no lock for it, and no
 /// other thread has left anything half done in the child.
-#[must_use]
 pub fn is_alone() -> bool {
     // Relaxed: read by the thread that forks.
     IS_ALONE.load(Ordering::Relaxed)
@@ -263,7 +259,6 @@ static IS_LATE: AtomicBool = AtomicBool::new(false);
 
 /// For a handler that runs in a child: true if it runs some time after the fork, inside a call of
 /// the library. Then it makes no system call that such a call would not make.
-#[must_use]
 pub fn is_late() -> bool {
     // Relaxed: the child has one thread.
     IS_LATE.load(Ordering::Relaxed)
@@ -331,7 +326,6 @@ pub fn run_pending_handlers() {
 }
 
 /// True in a child in which its handlers have not run yet. Async-signal-safe.
-#[must_use]
 pub fn is_pending() -> bool {
     let word = pending_word();
     // Relaxed, both: as in `run_pending_handlers`.

@@ -34,7 +34,6 @@ pub fn end() {
 
 /// True if no thread of this process holds a lock that was taken in this generation, of which the
 /// bits of `mask` are known.
-#[must_use]
 pub fn is_orphaned(generation: usize, mask: usize) -> bool {
     fork::run_pending_handlers();
     (generation::generation() ^ generation) & mask != 0 && !generation::forker_holds()

@@ -94,13 +94,11 @@ impl<T> Lock<T> {
 
     /// True when a fork of this thread holds the lock. Only then are the data consistent, and a
     /// handler may read them.
-    #[must_use]
     pub fn is_held_for_fork(&self) -> bool {
         self.word.is_forking()
     }
 
     /// True when the calling thread holds the lock, by itself or for a fork.
-    #[must_use]
     pub fn is_held_here(&self) -> bool {
         self.word.is_owned_here()
     }
@@ -119,7 +117,6 @@ impl<T> Lock<T> {
 impl<T> Held<'_, T> {
     /// True when the lock was taken over from a thread that is not in this process. Then the value
     /// may be half changed. For locks that no fork handler takes.
-    #[must_use]
     pub fn has_owner_died(&self) -> bool {
         self.lock.word.has_owner_died()
     }
@@ -173,7 +170,6 @@ pub fn assert_none_held() {
 
 /// True while the calling thread holds a lock that it has taken by [`Lock::lock`] or
 /// [`Lock::try_lock`]: then it must not call code of the program.
-#[must_use]
 pub fn is_any_held_here() -> bool {
     tls::locks() != 0
 }

@@ -67,7 +67,6 @@ pub struct Word(AtomicUsize);
 
 impl Word {
     /// A free word.
-    #[must_use]
     pub const fn new() -> Word {
         Word(AtomicUsize::new(FREE))
     }

@@ -61,7 +61,6 @@ unsafe fn protect(address: usize, bytes: usize, protection: i32) -> bool {
 /// Bytes per page of this machine (4, 16 or 64 KiB), read at run time where the architecture leaves
 /// the choice to the kernel.
 #[inline]
-#[must_use]
 pub fn page_bytes() -> usize {
     if cfg!(target_arch = "x86_64") {
         return 4096;
@@ -341,7 +340,6 @@ unsafe fn remap([address, old, new]: [usize; 3], flags: i32, to: usize) -> Optio
 }
 
 /// The soft limit on the address space in bytes (`RLIMIT_AS`), `None` where there is none.
-#[must_use]
 pub fn limit_bytes() -> Option<usize> {
     let limit = process::limit(libc::RLIMIT_AS);
     (limit != libc::RLIM_INFINITY).then(|| usize::try_from(limit).unwrap_or(usize::MAX))

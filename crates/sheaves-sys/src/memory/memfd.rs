@@ -66,7 +66,6 @@ fn move_up(descriptor: i32) -> Option<i32> {
 }
 
 /// Bytes of an open file whose size is sealed; `None` if it is not one. For tools.
-#[must_use]
 pub fn sealed_bytes(descriptor: i32) -> Option<usize> {
     let mut file = MaybeUninit::<libc::stat>::zeroed();
     preserve(|| {

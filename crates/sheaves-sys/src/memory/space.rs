@@ -29,7 +29,6 @@ pub enum Area {
 impl Area {
     /// The area in the address space of this process, then the same in one of 39 bits: some
     /// sanitizers occupy all else.
-    #[must_use]
     pub fn ranges(self) -> [Range<usize>; 2] {
         // The stack is at the end of the address space.
         let stack = process::auxiliary(libc::AT_RANDOM);
@@ -57,13 +56,11 @@ pub struct Places(u64);
 
 impl Places {
     /// Those for one area; they tell nothing of those for the other.
-    #[must_use]
     pub fn new(area: Area) -> Places {
         Places(process::scramble(process::random_seed() ^ area as u64))
     }
 
     /// A multiple of [`ALIGN`] up to `last`.
-    #[must_use]
     pub fn next(&mut self, last: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         process::scramble(self.0) as usize % (last / ALIGN + 1) * ALIGN
@@ -79,14 +76,12 @@ pub struct Space {
 
 impl Space {
     /// A space without a base.
-    #[must_use]
     pub const fn new() -> Space {
         Space { base: AtomicUsize::new(0), is_reserved: AtomicBool::new(false) }
     }
 
     /// The first address.
     #[inline]
-    #[must_use]
     pub fn base(&self) -> usize {
         // Relaxed: written once, before anything that depends on it is published.
         self.base.load(Ordering::Relaxed)
@@ -175,7 +170,6 @@ pub struct Part {
 
 impl Part {
     /// A part without an address.
-    #[must_use]
     pub const fn new() -> Part {
         let [start, bytes_max, taken] = [const { AtomicUsize::new(0) }; 3];
         Part { start, bytes_max, taken }
@@ -190,14 +184,12 @@ impl Part {
 
     /// The first address.
     #[inline]
-    #[must_use]
     pub fn start(&self) -> usize {
         // Relaxed: as in `place`.
         self.start.load(Ordering::Relaxed)
     }
 
     /// The largest size of [`Part::grow_to`], in bytes.
-    #[must_use]
     pub fn bytes_max(&self) -> usize {
         // Relaxed: as in `place`.
         self.bytes_max.load(Ordering::Relaxed)

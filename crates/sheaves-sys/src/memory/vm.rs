@@ -34,13 +34,11 @@ impl HugePages {
     }
 
     /// True when memory without advice may get them.
-    #[must_use]
     pub fn are_default(self) -> bool {
         self.0 & HugePages::DEFAULT != 0
     }
 
     /// True when memory may have to ask for them.
-    #[must_use]
     pub fn are_on_request(self) -> bool {
         self.0 & HugePages::ON_REQUEST != 0
     }
@@ -52,7 +50,6 @@ static HUGE_PAGES: AtomicU8 = AtomicU8::new(0);
 
 /// When the kernel uses huge pages. Read when the object is loaded: later a sandbox may forbid to
 /// open files.
-#[must_use]
 #[unsafe(link_section = ".text.sheaves_load")]
 pub fn huge_pages() -> HugePages {
     // Relaxed: a number that stays the same, and leads to nothing.

@@ -72,7 +72,6 @@ impl Opt {
 
     /// The value of an option that has a default.
     #[inline]
-    #[must_use]
     pub fn get(&self) -> u64 {
         // Relaxed: a number; nothing is published through it but a path, see `path`.
         self.value.load(Ordering::Relaxed)
@@ -80,21 +79,18 @@ impl Opt {
 
     /// The value; `None` if the option is not set and has no default.
     #[inline]
-    #[must_use]
     pub fn asked(&self) -> Option<u64> {
         Some(self.get()).filter(|value| *value != UNSET)
     }
 
     /// The value of an option that is on or off.
     #[inline]
-    #[must_use]
     pub fn is_on(&self) -> bool {
         self.get() == 1
     }
 
     /// The word that is the value, or the first that means the same; empty if the option is not set
     /// and has no default.
-    #[must_use]
     #[unsafe(link_section = ".text.sheaves_load")]
     pub fn word(&self) -> &'static str {
         let Kind::Words(words) = &self.kind else { return "" };
@@ -103,7 +99,6 @@ impl Opt {
     }
 
     /// The value of an option that is a limit.
-    #[must_use]
     pub fn limit(&self) -> Option<Limit> {
         Some(match self.asked()? as usize {
             0 => Limit::Auto,
@@ -113,7 +108,6 @@ impl Opt {
     }
 
     /// The value of an option that is a path.
-    #[must_use]
     pub fn path(&self) -> Option<&'static CStr> {
         let Kind::Path(place) = &self.kind else { return None };
         // Acquire pairs with the Release in `set`: the bytes.

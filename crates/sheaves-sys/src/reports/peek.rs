@@ -15,7 +15,6 @@ pub struct Memory {
 impl Memory {
     /// Nothing is read yet.
     #[expect(clippy::new_without_default, reason = "one constructor is enough")]
-    #[must_use]
     pub const fn new() -> Memory {
         Memory { block: usize::MAX, words: [0; BLOCK_WORDS] }
     }

@@ -19,13 +19,11 @@ pub struct Line {
 impl Line {
     /// An empty line.
     #[expect(clippy::new_without_default, reason = "one constructor is enough")]
-    #[must_use]
     pub const fn new() -> Line {
         Line { bytes: [0; LINE_BYTES], used: 0 }
     }
 
     /// What has been written so far.
-    #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.used]
     }

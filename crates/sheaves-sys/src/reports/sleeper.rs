@@ -28,7 +28,6 @@ pub struct Stack {
 }
 
 /// The stack of a thread of this process; empty if the thread does not sleep, or is the caller.
-#[must_use]
 pub fn of(id: i32) -> Stack {
     let mut stack = Stack { addresses: [0; FRAMES_MAX], used: 0 };
     if id == thread::id() {

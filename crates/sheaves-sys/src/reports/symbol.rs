@@ -87,7 +87,6 @@ pub(crate) fn is_in_object(address: usize) -> bool {
 const RUNTIME: [&str; 4] = ["libc.so", "libc-2", "ld-linux", "libstdc++.so"];
 
 /// True if an address is in libc, in the loader, or in the C++ runtime.
-#[must_use]
 pub fn is_in_runtime(address: usize) -> bool {
     let mut memory = Memory::new();
     let path = link_map_at(address).and_then(|link_map| memory.word(link_map + 8));

@@ -52,7 +52,6 @@ static START: AtomicUsize = AtomicUsize::new(0);
 static BYTES: AtomicUsize = AtomicUsize::new(0);
 
 /// What [`find`] has found.
-#[must_use]
 pub fn state() -> Unwinder {
     use Unwinder::{Found, NoLibgcc, NotFound, OldGlibc, OldLibgcc};
     // Acquire pairs with the Release in `find`: the range of libgcc. [U1]

@@ -35,7 +35,6 @@ pub fn set_at_exit(value: usize) -> bool {
 
 /// True when threads can have a reader's word of their own: [`prepare_at_exit`] has made a key.
 #[cfg(any(not(any(target_arch = "aarch64", target_arch = "x86_64")), sheaves_keys))]
-#[must_use]
 pub fn can_have_reader() -> bool {
     READERS.usable().is_some()
 }

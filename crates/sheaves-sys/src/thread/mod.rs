@@ -15,7 +15,6 @@ pub use key::{prepare_at_exit, set_at_exit};
 /// The kernel's id of the calling thread (`gettid`). Async-signal-safe.
 ///
 /// Without a system call in glibc and musl. With glibc the child of a bare `clone` has the old id.
-#[must_use]
 pub fn id() -> i32 {
     // Relaxed: written when the object is loaded.
     if HAS_OWNERS.load(Ordering::Relaxed) { id_of_owner() } else { id_of_kernel() }
@@ -59,7 +58,6 @@ crate::run_when_loaded!(HAS_OWNERS.store(id_of_owner() == id_of_kernel(), Orderi
 
 /// False when no thread of this process has this id. Async-signal-safe. The kernel may give the id
 /// to another thread as soon as this one has ended.
-#[must_use]
 pub fn is_alive(id: i32) -> bool {
     if cfg!(miri) {
         return true;

@@ -8,7 +8,6 @@ use super::super::layout::ThreadArea;
 /// [`no_reader`]: crate::tls::no_reader
 #[cfg(not(sheaves_keys))]
 #[inline(always)]
-#[must_use]
 pub fn reader() -> *const u64 {
     // SAFETY: the area belongs to this thread and lives as long as it.
     let place = unsafe { &raw const (*thread_area()).reader };
@@ -18,7 +17,6 @@ pub fn reader() -> *const u64 {
 
 /// The calling thread's area.
 #[inline(always)]
-#[must_use]
 pub fn thread_area() -> *mut ThreadArea {
     let offset: usize;
     // SAFETY: loads a loader-computed constant.
@@ -35,7 +33,6 @@ pub fn thread_area() -> *mut ThreadArea {
 
 /// The thread pointer, the base of all thread-local offsets.
 #[inline(always)]
-#[must_use]
 pub fn thread_pointer() -> usize {
     let address: usize;
     // SAFETY: reads a register. Readonly: a call may end in another thread.

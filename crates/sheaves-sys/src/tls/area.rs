@@ -56,7 +56,6 @@ unsafe extern "C" {
 
 /// The reader's word of all threads that have none of their own: all ones, never written.
 #[inline]
-#[must_use]
 pub fn no_reader() -> *const u64 {
     (&raw const NO_READER).cast()
 }
@@ -80,7 +79,6 @@ pub fn exchange_reader(expected: *const u64, new: *const u64) -> bool {
 
 /// True when threads can have a word of their own; here they always can.
 #[cfg(not(sheaves_keys))]
-#[must_use]
 pub fn can_have_reader() -> bool {
     true
 }
@@ -90,7 +88,6 @@ macro_rules! fields {
     ($($(#[$doc:meta])* $field:ident, $set:ident: $type:ty;)*) => {$(
         $(#[$doc])*
         #[inline]
-        #[must_use]
         pub fn $field() -> $type {
             let area = thread_area();
             // SAFETY: the area belongs to this thread, lives as long as it, and has no other
@@ -129,7 +126,6 @@ fields! {
 
 /// True while libc knows that the process has had no second thread. False where libc does not tell,
 /// and for ever after the first start of a thread, also in the child of a fork.
-#[must_use]
 pub fn is_single_threaded() -> bool {
     let flag: *const u8 = weak_address!("__libc_single_threaded");
     // SAFETY: a flag of libc, valid for ever.
@@ -150,13 +146,11 @@ pub(crate) fn dynamic_section() -> *const [usize; 2] {
 }
 
 /// libc's `_dl_find_object`, which finds a loaded object without a lock; null where it lacks it.
-#[must_use]
 pub(crate) fn dl_find_object() -> *const core::ffi::c_void {
     weak_address!("_dl_find_object")
 }
 
 /// libc's rseq area as an offset from the thread pointer, or `None` where libc registered none.
-#[must_use]
 pub fn libc_rseq_offset() -> Option<isize> {
     let offset: *const isize = weak_address!("__rseq_offset");
     let size: *const u32 = weak_address!("__rseq_size");

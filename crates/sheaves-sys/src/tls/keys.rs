@@ -5,7 +5,6 @@ use crate::thread::key;
 
 /// The reader's word of the calling thread, the value of [`key::at_exit`]; [`no_reader`] while it
 /// has none.
-#[must_use]
 pub fn reader() -> *const u64 {
     let word = key::at_exit();
     if word.is_null() { no_reader() } else { word.cast::<u64>().cast_const() }

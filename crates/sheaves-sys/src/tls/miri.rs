@@ -24,20 +24,17 @@ std::thread_local! {
 ///
 /// [`no_reader`]: crate::tls::no_reader
 #[cfg(not(sheaves_keys))]
-#[must_use]
 pub fn reader() -> *const u64 {
     // SAFETY: the area belongs to this thread and lives as long as it.
     unsafe { (*thread_area()).reader }
 }
 
 /// The calling thread's area.
-#[must_use]
 pub fn thread_area() -> *mut ThreadArea {
     AREA.with(UnsafeCell::get)
 }
 
 /// Stands for the thread pointer: different for each thread that is alive.
-#[must_use]
 pub fn thread_pointer() -> usize {
     thread_area().addr()
 }

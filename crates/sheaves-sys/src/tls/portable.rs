@@ -1,7 +1,6 @@
 //! Architectures without a file of their own: no area, and so nothing that is stored per thread.
 
 /// The reader's word of all threads that have none of their own: all ones, never written.
-#[must_use]
 pub fn no_reader() -> *const u64 {
     static NO_READER: [u64; 2] = [u64::MAX; 2];
     (&raw const NO_READER).cast()
@@ -11,7 +10,6 @@ pub fn no_reader() -> *const u64 {
 macro_rules! fields {
     ($($field:ident, $set:ident: $type:ty = $value:expr;)*) => {$(
         /// Not stored.
-        #[must_use]
         pub fn $field() -> $type {
             $value
         }
@@ -34,14 +32,12 @@ fields! {
 }
 
 /// Stands for the thread pointer: different for each thread that is alive.
-#[must_use]
 pub fn thread_pointer() -> usize {
     // SAFETY: pthread_self has no precondition.
     unsafe { libc::pthread_self() as usize }
 }
 
 /// False: what libc knows is not asked.
-#[must_use]
 pub fn is_single_threaded() -> bool {
     false
 }

@@ -8,7 +8,6 @@ use super::super::layout::ThreadArea;
 /// [`no_reader`]: crate::tls::no_reader
 #[cfg(not(sheaves_keys))]
 #[inline(always)]
-#[must_use]
 pub fn reader() -> *const u64 {
     let address: usize;
     // SAFETY: loads a loader-computed constant and a field of the thread's area.
@@ -26,7 +25,6 @@ pub fn reader() -> *const u64 {
 
 /// The calling thread's area.
 #[inline]
-#[must_use]
 pub fn thread_area() -> *mut ThreadArea {
     let address: usize;
     // SAFETY: reads the thread pointer and a loader-computed constant; no memory is written.
@@ -43,7 +41,6 @@ pub fn thread_area() -> *mut ThreadArea {
 
 /// The thread pointer, the base of all thread-local offsets.
 #[inline]
-#[must_use]
 pub fn thread_pointer() -> usize {
     let address: usize;
     // SAFETY: `fs:[0]` holds the thread pointer itself (x86-64 TLS ABI).

@@ -73,7 +73,6 @@ pub(crate) fn disarm() -> Option<u64> {
 /// machine. By default one is started above 4 MiB: for 64 Ki objects of 64 bytes that is
 /// negligible, and a few times as much fits into the last-level cache. 32 MiB do not, so above that
 /// it is expedited.
-#[must_use]
 pub fn pressure() -> Pressure {
     let hard = options::RCU_BYTES.get();
     match sealed()[1] {

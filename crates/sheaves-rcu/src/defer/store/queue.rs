@@ -39,7 +39,6 @@ impl Open {
     pub const NONE: Open = Open(0);
 
     /// The cursor; [`Cursor::VACANT`] for none.
-    #[must_use]
     pub fn cursor(&self) -> Cursor {
         // SAFETY: from `set`.
         if self.0 == 0 { Cursor::VACANT } else { unsafe { Cursor::from_bits(self.0) } }
@@ -77,13 +76,11 @@ impl Sealed {
     }
 
     /// The cursor with which it was sealed.
-    #[must_use]
     pub fn cursor(self) -> Cursor {
         self.sheaf().cursor(self.index(2) - 1)
     }
 
     /// Number of entries that were sealed.
-    #[must_use]
     pub fn objects(self) -> usize {
         self.index(2) - self.index(1)
     }
@@ -113,7 +110,6 @@ impl Sealed {
     }
 
     /// The cookie of all entries.
-    #[must_use]
     pub fn cookie(self) -> Cookie {
         // Relaxed: constant while the sheaf is in a queue.
         Cookie::from_bits(self.entry(1).load(Ordering::Relaxed) as u64)
@@ -144,7 +140,6 @@ pub struct Queue {
 
 impl Queue {
     /// An empty queue.
-    #[must_use]
     pub const fn new() -> Queue {
         Queue { first: None, last: None }
     }
@@ -174,13 +169,11 @@ impl Queue {
     }
 
     /// The oldest sheaf.
-    #[must_use]
     pub fn oldest(&self) -> Option<Sealed> {
         self.first
     }
 
     /// The oldest sheaf if its cookie has passed. It stays in the queue.
-    #[must_use]
     pub fn ready(&self) -> Option<Sealed> {
         self.first.filter(|first| first.cookie().has_passed())
     }

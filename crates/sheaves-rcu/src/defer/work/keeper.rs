@@ -43,20 +43,17 @@ const PERIOD_MS_MIN: u64 = 10;
 const COMPACT_EVERY_MS: u64 = 20;
 
 /// How long memory lies unused before it returns to the kernel, in milliseconds; `None` for ever.
-#[must_use]
 pub fn decay_ms() -> Option<u64> {
     Some(DECAY_MS.get()).filter(|decay_ms| *decay_ms != NEVER)
 }
 
 /// The time between two ticks; `None` where there are none.
-#[must_use]
 pub fn period_ms() -> Option<u64> {
     decay_ms().map(|decay| (decay / 2).max(PERIOD_MS_MIN))
 }
 
 /// True if the keeper will tick. As a hint.
 #[inline]
-#[must_use]
 pub fn is_armed() -> bool {
     // Relaxed: a hint.
     ARMED.load(Ordering::Relaxed)
@@ -64,7 +61,6 @@ pub fn is_armed() -> bool {
 
 /// True if the keeper will tick, and find then what the caller has just left unused.
 #[inline]
-#[must_use]
 pub fn is_armed_fenced() -> bool {
     // SeqCst pairs with the fence in `tick`. [B3]
     fence(Ordering::SeqCst);
@@ -73,7 +69,6 @@ pub fn is_armed_fenced() -> bool {
 
 /// True while the keeper will tick, or ticks: then the layers need not return memory themselves.
 #[inline]
-#[must_use]
 pub fn is_active() -> bool {
     // Relaxed: a hint.
     is_armed() || IS_TICKING.load(Ordering::Relaxed)
@@ -81,7 +76,6 @@ pub fn is_active() -> bool {
 
 /// True if the keeper should have ticked a period ago: it runs a long callback, or waits for
 /// readers. Then the layers return memory themselves. Reads the clock.
-#[must_use]
 pub fn is_overdue() -> bool {
     // Relaxed: a hint.
     let due_ms = DUE_MS.load(Ordering::Relaxed);

@@ -67,7 +67,6 @@ pub(crate) fn has_begun() -> bool {
 }
 
 /// The reclaimer's `pthread_t`; `None` if there is none.
-#[must_use]
 pub fn reclaimer_thread() -> Option<usize> {
     // Relaxed: a number, which is stored when the reclaimer begins.
     let thread = THREAD.load(Ordering::Relaxed);
@@ -75,7 +74,6 @@ pub fn reclaimer_thread() -> Option<usize> {
 }
 
 /// True if the calling thread is the reclaimer.
-#[must_use]
 pub fn is_reclaimer() -> bool {
     // Relaxed: a thread that finds its own pointer here has stored it itself.
     THREAD.load(Ordering::Relaxed) == tls::thread_pointer()
