@@ -33,7 +33,3 @@ pub fn preserve<R>(body: impl FnOnce() -> R) -> R {
     unsafe { *location = saved };
     result
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/errno.rs"]
-mod tests;

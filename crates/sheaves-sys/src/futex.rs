@@ -120,7 +120,3 @@ pub fn wait_either(
         !is_refused
     })
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/futex.rs"]
-mod tests;

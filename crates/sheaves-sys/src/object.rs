@@ -131,7 +131,3 @@ pub fn first_symbol(name: &CStr) -> *mut c_void {
     let is_stub = unsafe { entry.as_ref() }.is_some_and(|entry| entry.st_shndx == 0);
     if is_stub { core::ptr::null_mut() } else { found }
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/object.rs"]
-mod tests;

@@ -196,7 +196,3 @@ pub fn program() -> Option<&'static CStr> {
     // SAFETY: null, or a C string of the kernel's that lives as long as the process.
     (!path.is_null()).then(|| unsafe { CStr::from_ptr(path) })
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/process.rs"]
-mod tests;

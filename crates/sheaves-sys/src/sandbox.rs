@@ -55,7 +55,3 @@ pub fn is_entered_by_syscall(number: i32, arguments: [usize; 3]) -> bool {
         _ => false,
     }
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/sandbox.rs"]
-mod tests;

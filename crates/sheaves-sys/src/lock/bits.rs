@@ -38,7 +38,3 @@ pub fn is_orphaned(generation: usize, mask: usize) -> bool {
     fork::run_pending_handlers();
     (generation::generation() ^ generation) & mask != 0 && !generation::forker_holds()
 }
-
-#[cfg(test)]
-#[path = "../../tests/unit/bits.rs"]
-mod tests;

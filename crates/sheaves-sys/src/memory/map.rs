@@ -344,7 +344,3 @@ pub fn limit_bytes() -> Option<usize> {
     let limit = process::limit(libc::RLIMIT_AS);
     (limit != libc::RLIM_INFINITY).then(|| usize::try_from(limit).unwrap_or(usize::MAX))
 }
-
-#[cfg(test)]
-#[path = "../../tests/unit/map.rs"]
-mod tests;

@@ -79,7 +79,3 @@ pub fn sealed_bytes(descriptor: i32) -> Option<usize> {
         usize::try_from(bytes).ok().filter(|_| is_sealed)
     })
 }
-
-#[cfg(test)]
-#[path = "../../tests/unit/memfd.rs"]
-mod tests;

@@ -119,7 +119,3 @@ pub fn abort() -> ! {
     // SAFETY: abort has no precondition.
     unsafe { libc::abort() }
 }
-
-#[cfg(test)]
-#[path = "../../tests/unit/report.rs"]
-mod tests;

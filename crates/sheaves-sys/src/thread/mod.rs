@@ -221,7 +221,3 @@ extern "C" fn run(body: *mut c_void) -> *mut c_void {
     }
     null_mut()
 }
-
-#[cfg(test)]
-#[path = "../../tests/unit/thread.rs"]
-mod tests;

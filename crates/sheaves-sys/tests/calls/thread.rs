@@ -1,7 +1,8 @@
-//! Tests of private items of `thread`.
+//! `thread`.
 
-extern crate std;
-use super::*;
+use core::ptr::null;
+
+use sheaves_sys::thread::*;
 
 #[test]
 fn signals_stay_pending_while_blocked() {

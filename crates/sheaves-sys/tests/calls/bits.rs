@@ -1,7 +1,7 @@
 //! Tests of the locks that name no thread.
 
-extern crate std;
-use super::*;
+use sheaves_sys::fork;
+use sheaves_sys::lock::bits::{begin, end, is_orphaned};
 
 /// Runs `body` in a child of a fork; true if it returned true.
 fn in_child(body: impl FnOnce() -> bool) -> bool {

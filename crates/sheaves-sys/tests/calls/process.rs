@@ -1,8 +1,6 @@
-//! Tests of private items of `process`.
+//! `process`.
 
-extern crate std;
-
-use super::*;
+use sheaves_sys::process::*;
 
 #[test]
 #[cfg(target_env = "gnu")]

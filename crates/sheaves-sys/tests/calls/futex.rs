@@ -1,8 +1,8 @@
-//! Tests of private items of `futex`.
+//! `futex`.
 
-extern crate std;
-use super::*;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use sheaves_sys::futex::{wait, wait_either, wait_for, wait_shared_for, wake_all, wake_all_shared};
 
 /// Longer than a test waits.
 const LONG_NS: u64 = 60_000_000_000;

@@ -1,11 +1,10 @@
 //! Tests of `memfd`.
 
-extern crate std;
-use super::*;
-use crate::map;
+use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::string::ToString as _;
-use std::{format, fs};
+
+use sheaves_sys::memfd::{make, sealed_bytes};
+use sheaves_sys::{map, process};
 
 #[test]
 fn is_sealed_private_and_found_by_its_name() {

@@ -1,6 +1,6 @@
-//! Tests of private items of `errno`.
+//! `errno`.
 
-use super::*;
+use sheaves_sys::errno::{get, preserve, set};
 
 #[test]
 fn preserve_restores() {

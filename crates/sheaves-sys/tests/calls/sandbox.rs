@@ -1,6 +1,6 @@
-//! Tests of private items of `sandbox`.
+//! `sandbox`.
 
-use super::*;
+use sheaves_sys::sandbox::*;
 
 const STRICT: usize = libc::SECCOMP_SET_MODE_STRICT as usize;
 const FILTER: usize = libc::SECCOMP_SET_MODE_FILTER as usize;

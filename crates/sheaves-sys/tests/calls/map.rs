@@ -1,6 +1,8 @@
-//! Tests of private items of `map`.
+//! `map`.
 
-use super::*;
+use core::ptr::with_exposed_provenance_mut;
+
+use sheaves_sys::map::*;
 
 #[test]
 fn exact_mapping_never_replaces() {
