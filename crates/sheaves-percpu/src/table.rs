@@ -195,5 +195,6 @@ pub(crate) fn current_block(slot: i32) -> usize {
 const _: () = {
     assert!(size_of::<BootstrapBlock>() == BLOCK_BYTES);
     assert!(ENTRY_0 == 64 && offset_of!(Table, slot) == 8);
+    assert!(offset_of!(Table, heap_bytes_end) == offset_of!(Table, window) + 8);
     assert!(offset_of!(InPage<Table>, value) == IN_PAGE);
 };

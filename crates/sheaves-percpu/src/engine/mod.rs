@@ -15,8 +15,10 @@
 //! ones. With rseq the kernel's scheduling orders them; in the portable engine the exchange of the
 //! word does.
 
-#[cfg_attr(target_arch = "aarch64", path = "entry_aarch64.rs")]
-#[cfg_attr(target_arch = "x86_64", path = "entry_x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
+#[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
+#[cfg(all(any(target_arch = "aarch64", target_arch = "x86_64"), not(miri)))]
+mod code;
 #[cfg(all(any(target_arch = "aarch64", target_arch = "x86_64"), not(miri)))]
 mod entry;
 mod frame;
@@ -29,13 +31,6 @@ pub mod rows_slow;
     path = "no_rseq.rs"
 )]
 mod rseq;
-#[cfg_attr(
-    not(all(any(target_arch = "aarch64", target_arch = "x86_64"), not(miri))),
-    path = "no_rseq_rows.rs"
-)]
-mod rseq_rows;
-#[cfg(all(any(target_arch = "aarch64", target_arch = "x86_64"), not(miri)))]
-mod section;
 
 pub(crate) use mode::publish;
 pub(crate) use portable::{check_in_of_others, cursor_of, take as take_portable};

@@ -18,9 +18,7 @@ use crate::rows::ROW_BYTES_MAX;
 use crate::word::RowWord;
 
 pub use super::rows_slow as slow;
-pub use super::rseq_rows::{
-    add, add_bounded, add_bounded_const, add_const, add_guarded, cmp_store,
-};
+pub use super::rseq::{add, add_bounded, add_bounded_const, add_const, add_guarded, cmp_store};
 
 /// How a transaction ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,4 @@
-//! Transactions as rseq critical sections. The instructions are in `rseq_x86_64.rs` and
-//! `rseq_aarch64.rs`.
+//! Transactions as rseq critical sections. The instructions are in `x86_64.rs` and `aarch64.rs`.
 //!
 //! An rseq critical section is a few instructions that the kernel aborts on preemption, signal or
 //! migration: the thread then continues at the abort handler, which starts over. These are the
@@ -17,22 +16,52 @@
 //! A critical section that fails jumps to its end label before the commit; a register gives the
 //! outcome. `rseq_cs` is not cleared afterwards; the kernel does that when it finds the instruction
 //! pointer outside. A thread without a slot reads -1 or -2 (`cpu_id`) as its slot number. The
-//! table's entries for these have the bootstrap block, so it needs no test.
+//! table's entries for these have the bootstrap block, so `pop` and `push` need no test.
+//!
+//! Transactions on words anywhere in a row differ in two points. The bootstrap block has only the
+//! size of a block, so they leave when they find that block (rule 4). And one that fails jumps to
+//! the place where the caller continues, so that no outcome is tested twice. In each of them the
+//! only store is the commit. By its invariants, a word is a word in every row.
+//!
+//! Labels: 2 restarts, after an abort; 3 is the descriptor; from 4 up to, but not including, 5 is
+//! the critical section; 6 is the abort handler.
 
-#[cfg_attr(target_arch = "aarch64", path = "rseq_aarch64.rs")]
-#[cfg_attr(target_arch = "x86_64", path = "rseq_x86_64.rs")]
-mod code;
+use core::sync::atomic::{AtomicPtr, AtomicUsize};
 
-use core::sync::atomic::AtomicPtr;
-
+use super::code;
 use super::mode::Access;
+use super::rows::{BITS_MAX, Outcome, PackedWord};
 use crate::sheaf::{Sheaf, object_in};
 use crate::table::{self, BootstrapBlock};
-use crate::word::Word;
+use crate::word::{RowWord, Word};
 
 pub(super) use code::slot;
 
-const _: () = assert!(Sheaf::BYTES == 1024);
+const _: () = assert!(Sheaf::BYTES == 1024 && sheaves_sys::rseq::RSEQ_CS_OFFSET == 8);
+
+/// The kernel's `struct rseq_cs` (version, flags, start, length, abort handler), and the abort
+/// handler behind the signature, which starts over; or jumps to `abort`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! rseq_descriptor {
+    () => {
+        $crate::rseq_descriptor!(abort = "2f")
+    };
+    (abort = $target:literal) => {
+        concat!(
+            "
+        .pushsection __rseq_cs, \"aw\"
+        .balign 32
+        3: .long 0, 0
+        .quad 4f, 5f - 4f, 6f
+        .popsection
+        .pushsection .text.sheaves_abort, \"ax\"",
+            $crate::rseq_abort!($target),
+            "
+        .popsection"
+        )
+    };
+}
 
 /// Pops the last object of the current slot's sheaf; `None` when it is empty.
 ///
@@ -93,4 +122,64 @@ pub unsafe fn push(access: Access, word: Word, object: usize) -> bool {
         );
     }
     above & (Sheaf::BYTES - 1) != 0
+}
+
+/// Adds to a word of the current slot, wrapping. Never blocks, no atomic.
+#[inline(always)]
+pub fn add(access: Access, word: RowWord, amount: usize) -> Outcome {
+    // SAFETY: the critical section keeps the rules.
+    unsafe { code::row_section!(add, access, word, amount) }
+    Outcome::Done
+}
+
+/// [`add`] of a constant. Some CPUs (Intel since Golden Cove) then forward the sum from one
+/// addition to the next without a delay; with an amount in a register they do not.
+#[inline(always)]
+pub fn add_const<const AMOUNT: i32>(access: Access, word: RowWord) -> Outcome {
+    // SAFETY: the critical section keeps the rules.
+    unsafe { code::row_section!(add_const, access, word, AMOUNT) }
+    Outcome::Done
+}
+
+/// Adds if the sum, as a signed number, is in -2<sup>`BITS`</sup> .. 2<sup>`BITS`</sup>.
+/// `BITS` is at most [`BITS_MAX`].
+#[inline(always)]
+pub fn add_bounded<const BITS: u32>(word: PackedWord, amount: usize) -> Outcome {
+    const { assert!(BITS <= BITS_MAX) };
+    // SAFETY: the critical section keeps the rules; it leaves before the commit if the sum is out
+    // of bounds. By the word's invariants both fields are in one area.
+    unsafe { code::row_section!(add_bounded, word, BITS, amount) }
+    Outcome::Done
+}
+
+/// [`add_bounded`] of a constant, as in [`add_const`].
+#[inline(always)]
+pub fn add_bounded_const<const BITS: u32, const AMOUNT: i32>(word: PackedWord) -> Outcome {
+    const { assert!(BITS <= BITS_MAX) };
+    // SAFETY: as in `add_bounded`.
+    unsafe { code::row_section!(add_bounded_const, word, BITS, AMOUNT) }
+    Outcome::Done
+}
+
+/// Adds if the guard is 0, wrapping.
+#[inline(always)]
+pub fn add_guarded<const AMOUNT: i32>(
+    access: Access,
+    guard: &AtomicUsize,
+    word: RowWord,
+) -> Outcome {
+    // SAFETY: the critical section keeps the rules; it leaves before the commit if the guard is not
+    // 0. The guard is borrowed, so it stays valid.
+    unsafe { code::row_section!(add_guarded, access, word, guard, AMOUNT) }
+    Outcome::Done
+}
+
+/// Replaces `expected` by `new`, if the word holds `expected`. Acquire and Release, as the exchange
+/// of the portable engine.
+#[inline(always)]
+pub fn cmp_store(access: Access, word: RowWord, expected: usize, new: usize) -> Outcome {
+    // SAFETY: the critical section keeps the rules; it leaves before the commit if the word holds
+    // another value.
+    unsafe { code::row_section!(cmp_store, access, word, expected, new) }
+    Outcome::Done
 }

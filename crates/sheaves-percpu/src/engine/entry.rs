@@ -9,7 +9,7 @@
 //! where nothing else takes the slow path.
 //!
 //! Before the heap's start both ends are 0, so nothing else is read. The functions change only
-//! registers that the System V ABI lets a function change, and keep the argument for the slow path.
+//! registers that the C ABI lets a function change, and keep the argument for the slow path.
 
 /// The body of a naked `extern "C" fn(usize) -> *mut u8`: pops an object from the word that a table
 /// gives for a size.
@@ -23,25 +23,7 @@ macro_rules! pop_by_size {
     (table = $table:path, slow = $slow:path) => {
         ::core::arch::naked_asm!(
             $crate::rseq_descriptor!(abort = "{slow}"),
-            "cmp rdi, qword ptr [rip + {data} + {in_page} + {limit}]",
-            "jae {slow}",
-            "lea rax, [rdi + 15]",
-            "shr rax, 4",
-            "lea rcx, [rip + {table} + {in_page}]",
-            "movzx ecx, word ptr [rcx + 2*rax]",
-            "mov rdx, qword ptr [rip + {data} + {in_page}]",
-            "mov rsi, qword ptr [rip + {data} + {in_page} + 8]",
-            "lea r8, [rip + {data} + {in_page} + {bases}]",
-            $crate::rseq_arm!("rax", rseq_cs = "rdx", "r10" = "rsi"),
-            "add rcx, qword ptr [r8 + 8*r10]",
-            "mov r10, qword ptr [rcx]",
-            "mov rax, qword ptr [r10]",
-            "test al, 1",
-            "jnz {slow}",
-            "sub r10, 8",
-            "mov qword ptr [rcx], r10",
-            "5: ret",
-            ".p2align 6",
+            $crate::pop_instructions!(),
             table = sym $table,
             slow = sym $slow,
             data = sym $crate::internal::TABLE,
@@ -57,7 +39,9 @@ macro_rules! pop_by_size {
 ///
 /// The map starts at the address `window` of [`Table`](crate::table::Table), covers
 /// `heap_bytes_end` from there on, and has a `u16` per 64 KiB: the offset of the word. Where
-/// nothing may be pushed, it is the offset of a word that is always vacant.
+/// nothing may be pushed, it is the offset of a word that is always vacant. Both fields are read by
+/// plain loads: an object reached the caller by a path that is ordered after the start, and after
+/// its entry of the map.
 ///
 /// `slow`: `extern "C"` function of the same type, for everything else, including every address
 /// that is not a multiple of 16.
@@ -66,32 +50,10 @@ macro_rules! push_by_address {
     (slow = $slow:path) => {
         ::core::arch::naked_asm!(
             $crate::rseq_descriptor!(abort = "{slow}"),
-            "mov rax, qword ptr [rip + {data} + {in_page} + {window}]",
-            "mov rcx, rdi",
-            "sub rcx, rax",
-            "cmp rcx, qword ptr [rip + {data} + {in_page} + {end}]",
-            "jae {slow}",
-            "test dil, 15",
-            "jnz {slow}",
-            "shr rcx, 16",
-            "movzx ecx, word ptr [rax + 2*rcx]",
-            "mov rdx, qword ptr [rip + {data} + {in_page}]",
-            "mov rsi, qword ptr [rip + {data} + {in_page} + 8]",
-            "lea r8, [rip + {data} + {in_page} + {bases}]",
-            $crate::rseq_arm!("rax", rseq_cs = "rdx", "r10" = "rsi"),
-            "add rcx, qword ptr [r8 + 8*r10]",
-            "mov r10, qword ptr [rcx]",
-            "add r10, 8",
-            "test r10d, 1023",
-            "jz {slow}",
-            "mov qword ptr [r10], rdi",
-            "mov qword ptr [rcx], r10",
-            "5: ret",
-            ".p2align 6",
+            $crate::push_instructions!(),
             slow = sym $slow,
             data = sym $crate::internal::TABLE,
             window = const ::core::mem::offset_of!($crate::internal::Table, window),
-            end = const ::core::mem::offset_of!($crate::internal::Table, heap_bytes_end),
             in_page = const $crate::internal::IN_PAGE,
             bases = const $crate::internal::ENTRY_0,
         )
