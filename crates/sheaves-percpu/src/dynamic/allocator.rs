@@ -36,7 +36,7 @@ pub struct Statistics {
     pub frees: u64,
     /// Number of chunks at this moment.
     pub chunks: u64,
-    /// Populated pages, including those of the hidden head.
+    /// Populated pages.
     pub populated_pages: u64,
     /// Populated pages without an object.
     pub empty_pages: u64,
@@ -84,16 +84,10 @@ impl<B: Backing> Allocator<B> {
     /// fails.
     #[cold]
     pub(super) fn find_slow(&mut self, request: Request) -> Result<(u32, Run), Error> {
-        // A loop, because the hidden head makes the first chunk smaller.
-        let refusal = loop {
-            if let Err(refusal) = self.create_chunk() {
-                break refusal;
-            }
-            if let Some(found) = self.find(request) {
-                return Ok(found);
-            }
-        };
-        self.find_exhaustively(request).ok_or(refusal)
+        match self.create_chunk() {
+            Ok(()) => self.find(request).ok_or(Error::NoMemory),
+            Err(refusal) => self.find_exhaustively(request).ok_or(refusal),
+        }
     }
 
     #[inline]
@@ -207,10 +201,9 @@ impl<B: Backing> Allocator<B> {
         }
     }
 
-    /// Creates a chunk without an object. It goes to the list of free chunks, unless part of it is
-    /// hidden.
+    /// Creates a chunk without an object.
     fn create_chunk(&mut self) -> Result<(), Error> {
-        let chunk = self.records.first_vacant(self.geometry.first_chunk).ok_or(Error::Exhausted)?;
+        let chunk = self.records.first_vacant().ok_or(Error::Exhausted)?;
         if !self.backing.create_chunk(chunk as usize) {
             return Err(Error::NoMemory);
         }
@@ -219,12 +212,7 @@ impl<B: Backing> Allocator<B> {
             self.backing.destroy_chunk(chunk, chunk..chunk + 1);
             return Err(Error::NoMemory);
         }
-        let mut view = self.records.chunk(chunk);
-        if chunk == self.geometry.first_chunk {
-            view.hide_head(&self.geometry);
-            self.statistics.populated_pages += u64::from(view.header.populated.count_ones());
-        }
-        let list = self.list_for(chunk);
+        let list = self.lists.free();
         self.lists.add(&mut self.records, chunk, list, true);
         self.statistics.chunks += 1;
         Ok(())
@@ -309,7 +297,7 @@ impl<B: Backing> Allocator<B> {
     /// Destroys a chunk without an object and populated pages.
     fn destroy(&mut self, chunk: u32) {
         self.lists.remove(&mut self.records, chunk);
-        let vacant = self.records.close(chunk, self.geometry.first_chunk, &mut self.backing);
+        let vacant = self.records.close(chunk, &mut self.backing);
         self.backing.destroy_chunk(chunk as usize, wide(vacant));
         self.statistics.chunks -= 1;
     }

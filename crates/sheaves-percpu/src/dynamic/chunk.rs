@@ -5,7 +5,7 @@
 use core::ops::Range;
 
 use crate::dynamic::bits;
-use crate::dynamic::config::{Geometry, Request};
+use crate::dynamic::config::Request;
 use crate::dynamic::counters::Work;
 use crate::dynamic::hints::{Hints, PAGE_BITS, PAGE_WORDS, Run};
 use crate::dynamic::refresh;
@@ -57,17 +57,6 @@ impl Chunk<'_> {
         self.pages.fill(Hints::free(PAGE_BITS));
         self.allocated.fill(0);
         self.bounds.fill(0);
-    }
-
-    /// Marks the hidden head, on populated pages, as allocated forever; the chunk was just cleared.
-    pub(super) fn hide_head(&mut self, geometry: &Geometry) {
-        let head = Run { start: 0, end: geometry.head_bits };
-        if head.bits() > 0 {
-            self.alloc(head);
-            self.header.populated = mask(head.pages());
-            // It is not an object, so it cannot be freed.
-            bits::clear_range(self.bounds, head.start, head.end + 1);
-        }
     }
 
     /// A free area for the request, in a chunk whose longest run is long enough.

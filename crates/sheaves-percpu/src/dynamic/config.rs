@@ -22,10 +22,6 @@ pub struct Config {
     pub unit_bytes: usize,
     /// Largest number of chunks, at least 1.
     pub chunks_max: usize,
-    /// Bytes before the first object, with another use (the *hidden head*): a multiple of 4, and
-    /// less than all chunks have. Chunks entirely in the head are not created. If the head ends
-    /// inside a chunk, the chunk's pages in the head count as populated.
-    pub head_bytes: usize,
 }
 
 /// A valid size and alignment.
@@ -151,29 +147,21 @@ pub(super) struct Geometry {
     /// Bits of a chunk's allocation map.
     pub(super) bits: u32,
     pub(super) pages: u32,
-    /// The first chunk that is not entirely in the hidden head, and how many of its bits are.
-    pub(super) first_chunk: u32,
-    pub(super) head_bits: u32,
 }
 
 impl Geometry {
     pub(super) fn new(config: Config) -> Geometry {
-        let Config { unit_bytes, chunks_max, head_bytes } = config;
+        let Config { unit_bytes, chunks_max } = config;
         // A smaller unit could not hold the largest object.
         let units = OBJECT_BYTES_MAX..=UNIT_BYTES_MAX;
         assert!(unit_bytes.is_power_of_two() && units.contains(&unit_bytes));
         assert!(chunks_max > 0 && chunks_max < u32::MAX as usize);
-        let bytes = chunks_max.checked_mul(unit_bytes);
-        assert!(
-            head_bytes.is_multiple_of(GRAIN_BYTES) && bytes.is_some_and(|all| head_bytes < all)
-        );
+        assert!(chunks_max.checked_mul(unit_bytes).is_some());
         Geometry {
             config,
             unit_shift: unit_bytes.trailing_zeros(),
             bits: (unit_bytes / GRAIN_BYTES) as u32,
             pages: (unit_bytes / PAGE_BYTES) as u32,
-            first_chunk: (head_bytes / unit_bytes) as u32,
-            head_bits: (head_bytes % unit_bytes / GRAIN_BYTES) as u32,
         }
     }
 

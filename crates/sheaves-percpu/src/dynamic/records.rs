@@ -86,9 +86,9 @@ impl Records {
         (chunk < self.chunks_max).then_some(chunk)
     }
 
-    /// The smallest unused chunk number from `from` on.
-    pub(super) fn first_vacant(&self, from: u32) -> Option<u32> {
-        let chunk = bits::next_zero(self.live(), from, self.chunks_max);
+    /// The smallest unused chunk number.
+    pub(super) fn first_vacant(&self) -> Option<u32> {
+        let chunk = bits::next_zero(self.live(), 0, self.chunks_max);
         (chunk < self.chunks_max).then_some(chunk)
     }
 
@@ -155,17 +155,11 @@ impl Records {
         true
     }
 
-    /// Removes a chunk and releases its record. Returns the vacant chunks around it, from `floor`
-    /// on.
-    pub(super) fn close(
-        &mut self,
-        chunk: u32,
-        floor: u32,
-        backing: &mut impl Backing,
-    ) -> Range<u32> {
+    /// Removes a chunk and releases its record. Returns the vacant chunks around it.
+    pub(super) fn close(&mut self, chunk: u32, backing: &mut impl Backing) -> Range<u32> {
         // INVARIANT: no longer live, and so never read again.
         bits::clear_range(self.live_mut(), chunk, chunk + 1);
-        let first = bits::run_start(self.live(), chunk, floor);
+        let first = bits::run_start(self.live(), chunk, 0);
         let end = bits::next_one(self.live(), chunk, self.chunks_max);
         let around = self.record(first).start..self.record(end).start;
         backing.release_metadata(self.record(chunk), around);

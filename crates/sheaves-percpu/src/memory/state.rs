@@ -9,7 +9,9 @@ use sheaves_sys::{map, tsan};
 
 #[cfg(any(test, feature = "counters"))]
 use crate::dynamic::Counters;
-use crate::dynamic::{Allocator, Config, Error, Shape, Statistics as AllocatorStatistics};
+use crate::dynamic::{
+    Allocator, Config, Error, PAGE_BYTES, Shape, Statistics as AllocatorStatistics,
+};
 use crate::memory::backing::{Rows, UNIT_BYTES};
 use crate::memory::class::CLASSES;
 use crate::sheaf::{Sheaf, Taken};
@@ -46,14 +48,19 @@ impl State {
     fn start(&mut self) -> Result<&mut Allocator<Rows>, Error> {
         if self.allocator.is_none() {
             let chunks_max = rows::row_bytes() / UNIT_BYTES;
-            let config = Config { unit_bytes: UNIT_BYTES, chunks_max, head_bytes: BLOCK_BYTES };
+            let config = Config { unit_bytes: UNIT_BYTES, chunks_max };
             // A limit on the address space can leave the rows without room for a chunk.
             let is_open = BLOCK_BYTES < chunks_max * UNIT_BYTES && {
                 let _slots = slots::SLOTS.lock();
                 rows::open(rows::shared())
             };
             let made = if is_open { Allocator::new(Rows, config) } else { None };
-            self.allocator = Some(made.ok_or(Error::NoMemory)?);
+            let mut made = made.ok_or(Error::NoMemory)?;
+            // The first object, which is never freed, is the blocks at the start of the rows.
+            let mut blocks = [usize::MAX];
+            made.alloc_many(BLOCK_BYTES, PAGE_BYTES, &mut blocks)?;
+            debug_assert!(blocks == [0]);
+            self.allocator = Some(made);
             slots::prepare(Region::OWN, CLASSES);
             // Release pairs with the Acquire in `is_open`.
             IS_OPEN.store(true, Ordering::Release);
@@ -139,8 +146,11 @@ pub struct Statistics {
 pub fn statistics() -> Option<Statistics> {
     let mut memory = MEMORY.lock();
     let allocator = memory.allocator.as_mut()?;
+    let mut of_allocator = allocator.statistics();
+    // Without the blocks.
+    of_allocator.allocations -= 1;
     Some(Statistics {
-        allocator: allocator.statistics(),
+        allocator: of_allocator,
         #[cfg(any(test, feature = "counters"))]
         counters: allocator.counters(),
         slots_used: slots::slots_used(),

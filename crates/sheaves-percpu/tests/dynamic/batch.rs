@@ -7,7 +7,7 @@ use crate::dynamic::{Allocator, Config, Error, FreeError};
 use super::arena::Arena;
 use super::random::Random;
 
-const CONFIG: Config = Config { unit_bytes: 64 << 10, chunks_max: 12, head_bytes: 16 << 10 };
+const CONFIG: Config = Config { unit_bytes: 64 << 10, chunks_max: 12 };
 const BATCH_MAX: usize = 64;
 
 fn allocator() -> Allocator<Arena> {

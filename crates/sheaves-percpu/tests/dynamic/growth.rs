@@ -6,7 +6,7 @@ use super::arena::Arena;
 use super::tester::{balance, trim};
 
 const UNIT_BYTES: usize = 32 << 10;
-const CONFIG: Config = Config { unit_bytes: UNIT_BYTES, chunks_max: 64, head_bytes: 0 };
+const CONFIG: Config = Config { unit_bytes: UNIT_BYTES, chunks_max: 64 };
 
 fn allocator() -> Allocator<Arena> {
     Allocator::new(Arena::new(), CONFIG).unwrap()
@@ -117,21 +117,4 @@ fn empty_pages_of_chunks_in_use_are_given_back_and_the_chunks_used_again() {
         a.verify().unwrap();
     }
     assert_eq!(a.statistics().chunks, 4);
-}
-
-#[test]
-fn the_hidden_head_is_never_handed_out_or_given_back() {
-    let config = Config { head_bytes: 16 << 10, ..CONFIG };
-    let mut a = Allocator::new(Arena::new(), config).unwrap();
-    // Does not fit after the head: a second chunk is created for it.
-    let large = a.alloc(UNIT_BYTES, 4).unwrap();
-    assert_eq!(large, UNIT_BYTES);
-    let small = a.alloc(4, 4).unwrap();
-    assert_eq!(small, 16 << 10);
-    a.free(large).unwrap();
-    a.free(small).unwrap();
-    trim(&mut a);
-    assert_eq!(a.populated_pages_of(0), 0b1111);
-    assert_eq!(a.statistics().chunks, 1);
-    a.verify().unwrap();
 }

@@ -6,7 +6,7 @@ use crate::dynamic::{Allocator, Config, Error, FreeError, OBJECT_BYTES_MAX};
 
 use super::arena::Arena;
 
-const CONFIG: Config = Config { unit_bytes: 32 << 10, chunks_max: 2, head_bytes: 0 };
+const CONFIG: Config = Config { unit_bytes: 32 << 10, chunks_max: 2 };
 
 fn allocator(config: Config) -> Option<Allocator<Arena>> {
     Allocator::new(Arena::new(), config)
@@ -20,9 +20,6 @@ fn bad_configurations_panic() {
     }
     for chunks_max in [0, usize::MAX, 1 << 60] {
         assert!(panics(Config { chunks_max, ..CONFIG }));
-    }
-    for head_bytes in [1, 2, 4098, 64 << 10, usize::MAX] {
-        assert!(panics(Config { head_bytes, ..CONFIG }));
     }
 }
 
@@ -74,13 +71,13 @@ fn a_backing_without_memory_is_named() {
 
 #[test]
 fn bad_frees_are_told_apart() {
-    let mut a = allocator(Config { head_bytes: 16 << 10, ..CONFIG }).unwrap();
+    let mut a = allocator(CONFIG).unwrap();
     assert_eq!(a.free(0), Err(FreeError::Foreign));
+    let before = a.alloc(16 << 10, 64).unwrap();
     let object = a.alloc(100, 64).unwrap();
-    assert_eq!(object, 16 << 10);
+    assert_eq!((before, object), (0, 16 << 10));
     let at = |bytes: usize| object + bytes;
-    // The hidden head, the inside of the object, free memory, another chunk, and after all chunks.
-    assert_eq!(a.free(0), Err(FreeError::NotAnObject));
+    // The inside of objects, free memory, another chunk, and after all chunks.
     assert_eq!(a.free(4096), Err(FreeError::NotAnObject));
     assert_eq!(a.free(at(1)), Err(FreeError::NotAnObject));
     assert_eq!(a.free(at(4)), Err(FreeError::NotAnObject));

@@ -4,7 +4,7 @@ use crate::dynamic::{Allocator, Config, PAGE_BYTES};
 
 use super::arena::Arena;
 
-const CONFIG: Config = Config { unit_bytes: 32 << 10, chunks_max: 8, head_bytes: 4096 };
+const CONFIG: Config = Config { unit_bytes: 32 << 10, chunks_max: 8 };
 
 fn allocator() -> Allocator<Arena> {
     Allocator::new(Arena::new(), CONFIG).unwrap()
@@ -29,8 +29,8 @@ fn objects_pages_and_chunks_are_counted() {
     let s = a.statistics();
     assert_eq!((s.allocations, s.frees, s.objects(), s.chunks), (4, 1, 3, 2));
     assert_eq!(a.counters().object_bytes_min, 16);
-    // The hidden head, 20,116 bytes after it, and 30,000 bytes of the second chunk.
-    assert_eq!(s.populated_pages, 1 + 5 + 8);
+    // 20,116 bytes, and 30,000 bytes of the second chunk.
+    assert_eq!(s.populated_pages, 5 + 8);
     assert_eq!(s.empty_pages, 3);
     assert_eq!(a.allocated_bytes(), 16 + 100 + 30_000);
     assert_eq!(a.chunks().collect::<Vec<_>>(), [0, 1]);
@@ -38,7 +38,7 @@ fn objects_pages_and_chunks_are_counted() {
 
 #[test]
 fn holes_are_counted_as_unusable() {
-    let config = Config { head_bytes: 0, chunks_max: 64, ..CONFIG };
+    let config = Config { chunks_max: 64, ..CONFIG };
     let mut a = Allocator::new(Arena::new(), config).unwrap();
     for _ in 0..6_144 {
         for (size, align) in [(16, 16), (16, 16), (20, 4)] {
@@ -59,7 +59,7 @@ fn holes_are_counted_as_unusable() {
 
 /// Chunks tested by 100 requests while 32 chunks are full of holes of `hole` bytes.
 fn tested_among_holes(hole: usize, size: usize, align: usize) -> u64 {
-    let config = Config { head_bytes: 0, chunks_max: 64, ..CONFIG };
+    let config = Config { chunks_max: 64, ..CONFIG };
     let mut a = Allocator::new(Arena::new(), config).unwrap();
     let mut objects = Vec::new();
     while a.statistics().chunks <= 32 {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::verify::Violation;
-use crate::dynamic::{Allocator, Config, Error, FreeError, PAGE_BYTES};
+use crate::dynamic::{Allocator, Config, Error, FreeError};
 
 use super::arena::Arena;
 use super::random::Random;
@@ -55,11 +55,10 @@ impl Tester {
 
     /// Enters a new object into the model; fails if its place is wrong.
     fn enter(&mut self, offset: usize, size: usize, align: usize) -> Outcome {
-        let Config { unit_bytes, head_bytes, chunks_max } = self.allocator.config();
+        let Config { unit_bytes, chunks_max } = self.allocator.config();
         let bytes = size.next_multiple_of(4);
         let in_unit = offset % unit_bytes;
-        if in_unit + bytes > unit_bytes || offset < head_bytes || offset >= chunks_max * unit_bytes
-        {
+        if in_unit + bytes > unit_bytes || offset >= chunks_max * unit_bytes {
             return Err(format!("object {offset}+{bytes} lies outside of its unit"));
         }
         if !in_unit.is_multiple_of(align.max(4)) {
@@ -81,9 +80,9 @@ impl Tester {
 
     /// After "exhausted", nothing may fit.
     fn check_refusal(&self, size: usize, align: usize) -> Outcome {
-        let Config { unit_bytes, head_bytes, chunks_max } = self.allocator.config();
+        let Config { unit_bytes, chunks_max } = self.allocator.config();
         let end = chunks_max * unit_bytes;
-        let mut at = head_bytes;
+        let mut at = 0;
         for (offset, bytes) in self.objects.iter().map(|(o, b)| (*o, *b)).chain([(end, 0)]) {
             while at < offset {
                 let gap_end = offset.min((at / unit_bytes + 1) * unit_bytes);
@@ -116,7 +115,7 @@ impl Tester {
 
     /// Frees something that is not an object, in one of several ways; each has to be refused.
     pub(crate) fn free_badly(&mut self, random: &mut Random) -> Outcome {
-        let Config { unit_bytes, chunks_max, .. } = self.allocator.config();
+        let Config { unit_bytes, chunks_max } = self.allocator.config();
         let (offset, expected) = match random.below(4) {
             0 => (chunks_max * unit_bytes + random.below(1 << 40), Some(FreeError::Foreign)),
             1 => (random.below(chunks_max * unit_bytes), None),
@@ -190,15 +189,14 @@ impl Tester {
         Ok(())
     }
 
-    /// Frees everything; only the hidden head is left.
+    /// Frees everything.
     pub(crate) fn finish(&mut self) -> Outcome {
         while !self.offsets.is_empty() {
             self.free(self.offsets.len() - 1)?;
         }
         self.trim()?;
-        let Config { head_bytes, .. } = self.allocator.config();
-        let pages = self.allocator.statistics().populated_pages as usize;
-        if pages > head_bytes.div_ceil(PAGE_BYTES) {
+        let pages = self.allocator.statistics().populated_pages;
+        if pages > 0 {
             return Err(format!("{pages} pages are populated without an object"));
         }
         Ok(())

@@ -196,17 +196,9 @@ impl Chunk<'_> {
         let end = self.header.hints.bits;
         let mut at = 0;
         core::iter::from_fn(move || {
-            loop {
-                let start = bits::next_one(self.allocated, at, end);
-                if start == end {
-                    return None;
-                }
-                at = bits::next_one(self.bounds, start + 1, end);
-                // The hidden head has no boundary at its beginning.
-                if bits::is_one(self.bounds, start) {
-                    return Some(Run { start, end: at });
-                }
-            }
+            let start = bits::next_one(self.allocated, at, end);
+            at = bits::next_one(self.bounds, start + 1, end);
+            (start < end).then_some(Run { start, end: at })
         })
     }
 
@@ -244,6 +236,7 @@ impl Chunk<'_> {
         for object in self.object_runs() {
             let is_populated = mask(object.pages()) & !header.populated == 0;
             check(is_populated, "populated", 1, 0)?;
+            check(bits::is_one(self.bounds, object.start), "begin of an object", 1, 0)?;
             let whole = bits::next_zero(self.allocated, object.start, object.end);
             equal("allocated bits of an object", object.end, whole)?;
         }

@@ -83,7 +83,7 @@ pub(crate) trait Divide: Sized + Send + 'static {
 
 impl Divide for Allocator<Reserved> {
     fn new(memory: Reserved, unit_bytes: usize, chunks_max: usize) -> Result<Self, Failure> {
-        Allocator::new(memory, Config { unit_bytes, chunks_max, head_bytes: 0 })
+        Allocator::new(memory, Config { unit_bytes, chunks_max })
             .ok_or_else(|| Failure::run("no memory for the metadata of the allocator"))
     }
 
