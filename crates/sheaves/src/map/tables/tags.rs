@@ -31,8 +31,8 @@ impl Places {
     /// them whose tag differs in its lowest bit; never a vacant one.
     #[inline(always)]
     pub(in crate::map) fn matching(word: u64, tag: u64) -> Places {
-        let different = (word & TAGS) ^ (tag * ONES);
-        Places(different.wrapping_sub(ONES) & !different & OCCUPIED)
+        // Bytes with the tag become 0 and borrow, vacant ones keep their highest bit.
+        Places((word ^ (tag * ONES)).wrapping_sub(ONES) & word & OCCUPIED)
     }
 }
 
