@@ -149,9 +149,14 @@ impl<P: Place> Bucket<P> {
         }
     }
 
+    /// Takes the lock of the chain, if it is free and the entries have not moved.
+    #[inline(always)]
+    pub(in crate::map) fn lock_free(&self) -> Option<Held<'_, P>> {
+        self.word.lock_free().map(|word| Held { first: self, word })
+    }
+
     /// Takes the lock of the chain; also returns whether it was orphaned. `None` if the entries
     /// have moved.
-    #[inline(always)]
     pub(in crate::map) fn lock(&self) -> Option<(Held<'_, P>, bool)> {
         let (word, is_orphan) = self.word.lock(P::IS_BRIEF)?;
         Some((Held { first: self, word }, is_orphan))

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | 0..48 | a tag for each place: 0 if vacant, else with its highest bit set | the lock's holder |
 //! | 48 [`LOCKED`] | a writer holds the lock of the chain | the thread that takes it; the holder |
-//! | 49 [`WAITERS`] | a thread sleeps for the lock | that thread, first; the holder, to 0 |
+//! | 49 [`WAITERS`] | a thread sleeps for the lock, if not brief | it, first; the holder, to 0 |
 //! | 50 [`MOVED`] | the entries are in the next table, too; no later change | the lock's holder |
 //! | 51..64 | generation of the process (its lowest bits) if locked, else 0 | as `LOCKED` |
 //!
@@ -30,8 +30,8 @@ const GENERATION_SHIFT: u32 = 51;
 const SPINS: u32 = 100;
 /// The longest that a writer sleeps before it looks at the lock again.
 const SLEEP_NS: u64 = 100_000_000;
-/// The same for locks that are released without an exchange, which may miss a sleeper.
-const SLEEP_BRIEF_NS: u64 = 1_000_000;
+/// The same for brief locks, which wake no sleeper: one sleeps only if the holder was preempted.
+const SLEEP_BRIEF_NS: u64 = 50_000;
 
 /// See above.
 #[derive(Debug)]
@@ -58,28 +58,24 @@ impl Word {
         self.0.store(word, Ordering::Release);
     }
 
-    /// Takes the lock; returns the tags, and whether it was orphaned. `None` if the entries have
-    /// moved. `is_brief` is that of [`Word::release`].
+    /// Takes a free lock; returns the tags. `None` if it is held, or if the entries have moved.
     #[inline(always)]
-    pub(in crate::map) fn lock(&self, is_brief: bool) -> Option<(u64, bool)> {
+    pub(in crate::map) fn lock_free(&self) -> Option<u64> {
         // Relaxed: the exchange orders, and compares with this value.
         let word = self.0.load(Ordering::Relaxed);
-        if word & (LOCKED | MOVED) == 0 && self.exchange(word) {
-            return Some((word & TAGS, false));
-        }
-        self.lock_slow(is_brief)
+        (word & !TAGS == 0 && self.exchange(word, word)).then_some(word)
     }
 
-    #[cold]
-    #[inline(never)]
-    fn lock_slow(&self, is_brief: bool) -> Option<(u64, bool)> {
+    /// Takes the lock; returns the tags, and whether it was orphaned. `None` if the entries have
+    /// moved. `is_brief` is that of [`Word::release`].
+    pub(in crate::map) fn lock(&self, is_brief: bool) -> Option<(u64, bool)> {
         let mut spins = 0;
         self.acquire(|word| {
             if spins < SPINS {
                 spins += 1;
                 core::hint::spin_loop();
             } else {
-                self.sleep(word, if is_brief { SLEEP_BRIEF_NS } else { SLEEP_NS });
+                self.sleep(word, is_brief);
             }
             true
         })
@@ -108,19 +104,18 @@ impl Word {
                 }
                 continue;
             }
-            if self.exchange(word) {
+            if self.exchange(word, word & (TAGS | WAITERS)) {
                 return Some((word & TAGS, is_orphan));
             }
         }
     }
 
-    /// Makes the lock with this word that of the calling thread. A thread that only waits counts no
-    /// lock: if it forks, or is found to have forked, that lock would be taken for one that it
-    /// holds.
+    /// Makes the lock with this word that of the calling thread, and keeps these bits of it. A
+    /// thread that only waits counts no lock: if it forks, or is found to have forked, that lock
+    /// would be taken for one that it holds.
     #[inline(always)]
-    fn exchange(&self, word: u64) -> bool {
-        let mine = LOCKED | (bits::begin() as u64) << GENERATION_SHIFT;
-        let new = word & (TAGS | WAITERS) | mine;
+    fn exchange(&self, word: u64, kept: u64) -> bool {
+        let new = kept | LOCKED | (bits::begin() as u64) << GENERATION_SHIFT;
         // Acquire pairs with the Release in `release`. Relaxed on failure: nothing is read. [M1]
         let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
         let is_ours = self.0.compare_exchange(word, new, acquire, relaxed).is_ok();
@@ -130,29 +125,28 @@ impl Word {
         is_ours
     }
 
-    /// Sleeps until a lock that is held, as `word` says, is released.
+    /// Sleeps until a lock that is held, as `word` says, is released, or for a while.
     #[cold]
-    fn sleep(&self, word: u64, most_ns: u64) {
+    fn sleep(&self, word: u64, is_brief: bool) {
         if cfg!(miri) {
             // A futex of half a word is a race for it.
             return core::hint::spin_loop();
         }
+        let (waiting, most_ns) =
+            if is_brief { (word, SLEEP_BRIEF_NS) } else { (word | WAITERS, SLEEP_NS) };
         // Relaxed, both: the flag orders nothing, and the futex compares.
-        let (waiting, relaxed) = (word | WAITERS, Ordering::Relaxed);
+        let relaxed = Ordering::Relaxed;
         if word == waiting || self.0.compare_exchange(word, waiting, relaxed, relaxed).is_ok() {
             // Not for ever: whether the lock is orphaned may be known later only.
             futex::wait_for(self.half(), (waiting >> 32) as u32, most_ns);
         }
     }
 
-    /// Unlocks, and publishes this word.
-    ///
-    /// If `is_brief`, by a store, which is several times as fast as an exchange. Then a thread that
-    /// goes to sleep at that moment is not woken, and sleeps for a millisecond.
-    #[inline]
+    /// Unlocks, and publishes this word. If `is_brief`, no thread is woken, and a store suffices,
+    /// which is several times as fast as an exchange.
+    #[inline(always)]
     pub(in crate::map) fn release(&self, word: u64, is_brief: bool) {
-        // Relaxed: a hint.
-        if is_brief && self.0.load(Ordering::Relaxed) & WAITERS == 0 {
+        if is_brief {
             self.publish(word);
         } else {
             // Release pairs with the Acquire in `load` and `exchange`. [M1]

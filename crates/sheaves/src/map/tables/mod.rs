@@ -238,14 +238,26 @@ impl<P: Rehash<S>, S> Tables<P, S> {
         if !P::IS_BRIEF {
             refuse_inside(self.address());
         }
-        let mut table = self.table()?;
-        table.bucket(hash).prefetch();
+        let table = self.table()?;
+        let first = table.bucket(hash);
+        first.prefetch();
         if table.is_moving() {
             self.help(table);
         }
+        match first.lock_free() {
+            Some(held) => Some(Chain { table, held, hash }),
+            None => Self::lock_slow(table, hash),
+        }
+    }
+
+    /// Locks the chain of a hash, in this table or a later one, to which it has moved. The caller
+    /// is in a read section.
+    #[cold]
+    #[inline(never)]
+    fn lock_slow(mut table: &Table<P>, hash: u64) -> Option<Chain<'_, P>> {
         loop {
             if let Some((held, is_orphan)) = table.bucket(hash).lock() {
-                // SAFETY: tables are not freed while the guard lasts.
+                // SAFETY: tables are not freed in the section.
                 let is_half_marked = || unsafe { table.is_half_marked(hash) };
                 if !is_orphan || !is_half_marked() {
                     return Some(Chain { table, held, hash });
@@ -254,7 +266,7 @@ impl<P: Rehash<S>, S> Tables<P, S> {
                 // would hold this lock. So the next table has the entries.
                 unsafe { held.mark() };
             }
-            // SAFETY: tables are not freed while the guard lasts; one that is marked has a next.
+            // SAFETY: tables are not freed in the section; one that is marked has a next.
             table = unsafe { table.next() }?;
         }
     }
@@ -277,7 +289,7 @@ impl<P: Rehash<S>, S> Tables<P, S> {
         // SAFETY: buckets are not freed during the guard's section.
         let added = unsafe { held.add(tag_of(hash), P::with_hash(content, hash, table)) };
         drop(held);
-        table.count().add(1);
+        table.count().increment();
         // Chains of more than two buckets tell of a bad hash, which makes few of them longer.
         let is_sample = |bucket: *const Bucket<P>| {
             // SAFETY: buckets are not freed during the guard's section.
@@ -308,7 +320,7 @@ impl<P: Rehash<S>, S> Tables<P, S> {
         let Chain { table, mut held, hash } = chain;
         let is_empty = held.remove(found);
         drop(held);
-        table.count().sub(1);
+        table.count().decrement();
         if P::SHRINKS && is_empty && (hash >> 32) % SHRINK_SAMPLE == 0 {
             self.shrink(table);
         }

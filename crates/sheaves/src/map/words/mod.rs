@@ -70,7 +70,7 @@ pub use word::Word;
 ///
 /// Lookups and iteration never block. A lookup looks at a bucket again if a writer has filled a
 /// place there meanwhile. Changes of keys in the same bucket exclude each other: a writer spins
-/// briefly, then sleeps for up to a millisecond at a time. No closure runs while a lock is held, so
+/// briefly, then sleeps for 50 microseconds at a time. No closure runs while a lock is held, so
 /// that it is held for tens of nanoseconds, and closures may use the map.
 ///
 /// # Fork, signals and panics
