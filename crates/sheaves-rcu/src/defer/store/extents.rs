@@ -5,12 +5,11 @@
 //! maps a spare one if there is none, for when memory runs out.
 //!
 //! ```text
-//!   extent, aligned to its size:  header | sheaf | sheaf | ... | never used ...
+//!   extent, aligned to its size:  header | sheaf 1 | sheaf 2 | ...
 //! ```
 //!
 //! # Invariants
-//! An extent is on the list exactly while it has a free sheaf. Free sheaves are linked through
-//! their first words; sheaves from `fresh` on were never written to.
+//! An extent is on the list exactly while it has a free sheaf.
 
 use core::ptr::{null_mut, with_exposed_provenance_mut};
 
@@ -27,13 +26,13 @@ const SPARE_EXTENTS: u32 = 2;
 struct Extent {
     next: *mut Extent,
     previous: *mut Extent,
-    /// Address of the first free sheaf that was used before, 0 for none.
-    free: usize,
-    /// Address of the first sheaf that was never used.
-    fresh: usize,
-    /// Sheaves in use.
-    used: u32,
+    /// One bit for each sheaf that is free. The lowest are used first: those above them were mostly
+    /// never touched.
+    free: u64,
 }
+
+/// All sheaves of an extent are free.
+const ALL: u64 = !1;
 
 pub(crate) struct State {
     /// Extents with a free sheaf.
@@ -53,7 +52,7 @@ pub(crate) struct Extents {
 
 pub(crate) static SHEAVES: Extents = Extents::new();
 
-const _: () = assert!(Sheaf::BYTES >= size_of::<Extent>());
+const _: () = assert!(Sheaf::BYTES >= size_of::<Extent>() && EXTENT_BYTES == 64 * Sheaf::BYTES);
 
 impl Extents {
     const fn new() -> Extents {
@@ -73,10 +72,12 @@ impl Extents {
         }
         // SAFETY: an extent on the list, used under the lock only.
         let extent = unsafe { &mut *state.first };
-        state.spare -= u32::from(extent.used == 0);
-        extent.used += 1;
-        let sheaf = extent.take();
-        if extent.is_exhausted() {
+        state.spare -= u32::from(extent.free == ALL);
+        let offset = extent.free.trailing_zeros() as usize * Sheaf::BYTES;
+        extent.free &= extent.free - 1;
+        // SAFETY: a part of the extent that no thread uses.
+        let sheaf = unsafe { Sheaf::at((&raw const *extent).addr() + offset) };
+        if extent.free == 0 {
             state.unlink(extent);
         }
         Some(sheaf)
@@ -91,16 +92,12 @@ impl Extents {
         let mut state = self.state.lock();
         // SAFETY: the extent of a sheaf that was in use, used under the lock only.
         let extent = unsafe { &mut *with_exposed_provenance_mut::<Extent>(address) };
-        let was_exhausted = extent.is_exhausted();
-        // SAFETY: the sheaf belongs to this function, by the contract.
-        unsafe { sheaf.entries(0..1) }.fill(extent.free);
-        extent.free = sheaf.address();
-        extent.used -= 1;
-        if was_exhausted {
+        if extent.free == 0 {
             // SAFETY: it was on no list.
             unsafe { state.link(extent) };
         }
-        if extent.used > 0 {
+        extent.free |= 1 << (sheaf.address() % EXTENT_BYTES / Sheaf::BYTES);
+        if extent.free != ALL {
             return;
         }
         if state.spare < SPARE_EXTENTS {
@@ -125,10 +122,8 @@ impl Extents {
     fn add(&self) -> Option<Held<'_, State>> {
         let address = map::aligned(EXTENT_BYTES, EXTENT_BYTES)?;
         let extent = with_exposed_provenance_mut::<Extent>(address);
-        let fresh = address + Sheaf::BYTES;
-        let header = Extent { next: null_mut(), previous: null_mut(), free: 0, fresh, used: 0 };
         // SAFETY: just mapped, large enough, and aligned to far more.
-        unsafe { extent.write(header) };
+        unsafe { extent.write(Extent { next: null_mut(), previous: null_mut(), free: ALL }) };
         let mut state = self.state.lock();
         // SAFETY: mapped, and on no list.
         unsafe { state.link(extent) };
@@ -140,30 +135,6 @@ impl Extents {
     /// Bytes of address space. For statistics.
     pub(crate) fn mapped_bytes(&self) -> usize {
         self.state.lock().mapped * EXTENT_BYTES
-    }
-}
-
-impl Extent {
-    fn address(&self) -> usize {
-        core::ptr::from_ref(self).addr()
-    }
-
-    fn is_exhausted(&self) -> bool {
-        self.free == 0 && self.fresh == self.address() + EXTENT_BYTES
-    }
-
-    /// Takes a sheaf from an extent that is not exhausted.
-    fn take(&mut self) -> Sheaf {
-        let is_fresh = self.free == 0;
-        // SAFETY: a part of the extent that no thread uses.
-        let sheaf = unsafe { Sheaf::at(if is_fresh { self.fresh } else { self.free }) };
-        if is_fresh {
-            self.fresh += Sheaf::BYTES;
-        } else {
-            // SAFETY: a free sheaf, which holds the address of the next one.
-            self.free = unsafe { sheaf.entries(0..1) }[0];
-        }
-        sheaf
     }
 }
 
