@@ -37,7 +37,7 @@ pub(crate) struct Record {
     pub(crate) reader: Reader,
     /// Its thread, see `owner`.
     pub(crate) owner: Owner,
-    /// Number + 1 of the next record on the stack of free records.
+    /// Number + 1 of the next record on the stack of free records; of one in use its own number.
     next: AtomicU32,
     /// Rounds of destructors at the thread's end in which it was reading.
     rounds: AtomicU32,
@@ -116,6 +116,7 @@ pub(crate) fn register(readers_fence: bool) -> Option<*const u64> {
     let record = record(number);
     clear(record);
     // Relaxed, here and below: the record is this thread's. Its first section fences.
+    record.next.store(number, Ordering::Relaxed);
     record.reader.nesting.store(nesting, Ordering::Relaxed);
     record.rounds.store(0, Ordering::Relaxed);
     let address: *const u64 = record.reader.state.as_ptr();
@@ -214,19 +215,6 @@ fn give_back(number: u32, seen: Seen) -> bool {
     is_ours
 }
 
-/// The number of a record.
-fn number_of(record: *const Record) -> Option<u32> {
-    let bytes = size_of::<Segment>();
-    let offset_in = |segment: &AtomicPtr<Segment>| {
-        // Acquire pairs with the Release in `has_segment`.
-        let offset = record.addr().wrapping_sub(segment.load(Ordering::Acquire).addr());
-        (offset < bytes).then_some(offset / size_of::<Record>())
-    };
-    let found = |(index, segment)| Some((index, offset_in(segment)?));
-    let (segment, place) = SEGMENTS.iter().enumerate().find_map(found)?;
-    Some(segment as u32 * SEGMENT_RECORDS + place as u32)
-}
-
 /// Stores that no section is open and that the next one fences.
 fn clear(record: &Record) {
     // Release pairs with the Acquire of the scan and in `passed`: the sections before, of this
@@ -238,10 +226,11 @@ fn clear(record: &Record) {
 
 /// Called at the end of a thread that has registered, with the address of its record.
 pub(super) unsafe extern "C" fn at_exit(value: *mut c_void) {
-    let Some(number) = number_of(value.cast()) else { return };
-    let record = record(number);
+    // SAFETY: from `register`; records are never unmapped.
+    let record = unsafe { &*value.cast::<Record>() };
     let seen = record.owner.load();
     // Relaxed, here and below: the thread's own words.
+    let number = record.next.load(Ordering::Relaxed);
     if !reader::is_reading(record.reader.state.load(Ordering::Relaxed)) {
         // First, so that no handler uses the record from here on.
         let _ = tls::exchange_reader(record.reader.state.as_ptr(), tls::no_reader());
