@@ -4,9 +4,8 @@
 //! signal on to the action that was there before; if that is the default one, the process ends.
 //!
 //! A program may install its own handler later: Go, the JVM and node do. [`put_handler_first`],
-//! which the library's thread calls, then puts this one before it. Such a handler may pass signals
-//! on to the action that it has replaced, which is this handler; then they go on to what was before
-//! both.
+//! which the library's thread calls, then puts this one before it. Signals that such a handler
+//! passes on to this one, which it has replaced, go on to what was before both.
 //!
 //! The handler uses the alternate stack of the thread, if it has one, and less than 4 KiB of it.
 
@@ -40,14 +39,12 @@ pub type Explain = fn(&Access);
 /// The function of [`install`].
 static EXPLAIN: FnCell<Explain> = FnCell::new();
 
-/// The actions that were found, of which the last one counts. A handler may read one while it is
-/// replaced by the one [`KEPT`] changes later.
-static ACTIONS: [Action; KEPT] =
-    [const { Action { handler: AtomicUsize::new(libc::SIG_DFL), flags: AtomicUsize::new(0) } };
-        KEPT];
-const KEPT: usize = 8;
-/// Number of actions that were found.
-static FOUND: AtomicUsize = AtomicUsize::new(0);
+/// The first action that was found, and the last one: the handler, with [`RESETS`].
+static FIRST: AtomicUsize = AtomicUsize::new(NONE);
+static LAST: AtomicUsize = AtomicUsize::new(NONE);
+const NONE: usize = usize::MAX;
+/// In an action: it is for one signal (`SA_RESETHAND`).
+const RESETS: usize = 1 << 63;
 /// One thread changes the action at a time. Not for forks: a child takes it over.
 static CHANGING: Lock<()> = Lock::new(());
 
@@ -55,12 +52,6 @@ static CHANGING: Lock<()> = Lock::new(());
 /// handler's frame. 0 otherwise.
 static PASSED_ON: AtomicUsize = AtomicUsize::new(0);
 static PASSED_FROM: AtomicUsize = AtomicUsize::new(0);
-
-/// Flags and handler of a signal's action.
-struct Action {
-    handler: AtomicUsize,
-    flags: AtomicUsize,
-}
 
 /// Installs the handler, or another function. False where the kernel refuses.
 pub fn install(explain: Explain) -> bool {
@@ -90,25 +81,19 @@ pub fn put_handler_first() -> bool {
 
 /// Installs the handler in place of an action.
 fn put_before(current: libc::sigaction) -> bool {
-    // Relaxed, all: under the lock; published below.
-    let found = FOUND.load(Ordering::Relaxed);
-    // The first one stays.
-    let action = &ACTIONS[index_of(found)];
-    action.handler.store(current.sa_sigaction, Ordering::Relaxed);
-    action.flags.store(current.sa_flags as usize, Ordering::Relaxed);
-    // Release pairs with the Acquire in `pass_on`. [F1]
-    FOUND.store(found + 1, Ordering::Release);
+    let resets = if current.sa_flags & libc::SA_RESETHAND != 0 { RESETS } else { 0 };
+    let found = current.sa_sigaction | resets;
+    // Relaxed, all: numbers; under the lock.
+    if FIRST.load(Ordering::Relaxed) == NONE {
+        FIRST.store(found, Ordering::Relaxed);
+    }
+    LAST.store(found, Ordering::Relaxed);
     let mut ours = current;
     ours.sa_sigaction = handler_address();
     ours.sa_flags &= libc::SA_NODEFER | libc::SA_RESTART;
     ours.sa_flags |= libc::SA_SIGINFO | libc::SA_ONSTACK;
     // SAFETY: the handler is a function of this object, which is never unloaded.
     unsafe { libc::sigaction(libc::SIGSEGV, &raw const ours, core::ptr::null_mut()) == 0 }
-}
-
-/// Where the action is that was found as the `found`-th: the first one stays in its place.
-fn index_of(found: usize) -> usize {
-    if found == 0 { 0 } else { 1 + (found - 1) % (KEPT - 1) }
 }
 
 fn handler_address() -> usize {
@@ -119,8 +104,8 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
     let here = 0_usize;
     let frame = (&raw const here).addr();
     errno::preserve(|| {
-        // Relaxed, both: see `pass_on`. A handler that has jumped out of its call leaves these; a
-        // later signal has other information, or is handled no deeper in the stack.
+        // Relaxed, here and below: numbers. A handler that has jumped out of its call leaves these;
+        // a later signal has other information, or is handled no deeper in the stack.
         let is_nested = PASSED_ON.load(Ordering::Relaxed) == info.addr()
             && frame < PASSED_FROM.load(Ordering::Relaxed);
         // SAFETY: the kernel's, valid until the handler returns.
@@ -132,18 +117,14 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
             // SAFETY: the kernel's arguments of this handler.
             explain(&unsafe { access_of(info, context) });
         }
-        // Acquire pairs with the Release in `put_before`. [F1]
-        let found = FOUND.load(Ordering::Acquire);
-        let action = &ACTIONS[if is_nested { 0 } else { index_of(found.max(1) - 1) }];
+        let action = if is_nested { &FIRST } else { &LAST }.load(Ordering::Relaxed);
         if !is_nested {
-            // Relaxed, both: as above.
             PASSED_FROM.store(frame, Ordering::Relaxed);
             PASSED_ON.store(info.addr(), Ordering::Relaxed);
         }
         // SAFETY: the kernel's arguments of this handler.
         unsafe { pass_on(action, signal, info, context) };
         if !is_nested {
-            // Relaxed: as above.
             PASSED_ON.store(0, Ordering::Relaxed);
         }
     });
@@ -153,16 +134,9 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
 ///
 /// # Safety
 /// The arguments are those of a signal handler that is running.
-unsafe fn pass_on(
-    action: &Action,
-    signal: c_int,
-    info: *mut libc::siginfo_t,
-    context: *mut c_void,
-) {
+unsafe fn pass_on(action: usize, signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     type WithInfo = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
-    // Relaxed, both: see the Acquire of the caller.
-    let handler = action.handler.load(Ordering::Relaxed);
-    let flags = action.flags.load(Ordering::Relaxed) as c_int;
+    let handler = action & !RESETS;
     // SAFETY: the kernel's.
     let is_fault = unsafe { (*info).si_code } > 0;
     match handler {
@@ -177,9 +151,10 @@ unsafe fn pass_on(
             }
         }
         _ => {
-            if flags & libc::SA_RESETHAND != 0 {
-                // Relaxed: for the next signal.
-                action.handler.store(libc::SIG_DFL, Ordering::Relaxed);
+            for place in [&FIRST, &LAST].into_iter().filter(|_| action & RESETS != 0) {
+                // Relaxed, both: for the next signal.
+                let order = Ordering::Relaxed;
+                let _ = place.compare_exchange(action, libc::SIG_DFL, order, order);
             }
             let handler = with_exposed_provenance(handler);
             // SAFETY: the program has installed it as a handler; with `SA_SIGINFO` it has three
