@@ -42,7 +42,7 @@ pub(crate) fn start() {
         return;
     }
     request::set_answer(answer);
-    request::note_process();
+    request::note_process(true);
     *CONTROL.lock() = make();
 }
 
@@ -120,22 +120,13 @@ fn make() -> Option<&'static Page> {
     Some(page)
 }
 
-static HANDLERS: fork::Handlers =
-    fork::Handlers { prepare: || CONTROL.acquire(), parent: release, child };
+static HANDLERS: fork::Handlers = fork::Handlers { prepare, parent: release, child };
 announce_when_loaded!(Control, &HANDLERS);
-
-fn release() {
-    // SAFETY: taken in `prepare` by the thread that forked.
-    unsafe { CONTROL.release() };
-}
+sheaves_sys::fork_locks!(CONTROL);
 
 /// The child has the page of its parent. If this very thread was answering before the fork, the
 /// request is the parent's.
 fn child() {
-    if fork::is_late() {
-        request::forget_process();
-    } else {
-        request::note_process();
-    }
+    request::note_process(!fork::is_late());
     release();
 }

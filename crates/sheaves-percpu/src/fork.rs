@@ -22,31 +22,14 @@ pub(crate) static FOLDING: Lock<()> = Lock::new(());
 /// child inherits a half-finished change that no thread of it would complete.
 pub(crate) static KILLING: Lock<()> = Lock::new(());
 
-static HANDLERS: Handlers = Handlers { prepare, parent, child };
+static HANDLERS: Handlers = Handlers { prepare, parent: release, child };
+sheaves_sys::fork_locks!(FOLDING, KILLING, MEMORY, slots::SLOTS);
 
 pub(crate) fn announce() {
     sheaves_sys::fork::announce(Layer::PerCpu, &HANDLERS);
 }
 
-fn prepare() {
-    FOLDING.acquire();
-    KILLING.acquire();
-    MEMORY.acquire();
-    slots::SLOTS.acquire();
-}
-
 fn child() {
     slots::start_child();
-    parent();
-}
-
-fn parent() {
-    // SAFETY: acquired in `prepare` by the forking thread, without a guard.
-    unsafe { slots::SLOTS.release() };
-    // SAFETY: as above.
-    unsafe { MEMORY.release() };
-    // SAFETY: as above.
-    unsafe { KILLING.release() };
-    // SAFETY: as above.
-    unsafe { FOLDING.release() };
+    release();
 }

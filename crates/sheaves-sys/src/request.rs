@@ -53,16 +53,12 @@ fn request() -> &'static ToolRequest {
     unsafe { &*request }
 }
 
-/// Learns the number of this process: one system call. Until then it answers no request.
-pub fn note_process() {
+/// Learns the number of this process, or forgets it in a child: then it answers no request. One
+/// system call.
+pub fn note_process(is_known: bool) {
+    let id = if is_known { process::id().cast_unsigned() } else { 0 };
     // Relaxed: a number.
-    PROCESS.store(process::id().cast_unsigned(), Ordering::Relaxed);
-}
-
-/// Forgets the number of this process, in a child.
-pub fn forget_process() {
-    // Relaxed: a number.
-    PROCESS.store(0, Ordering::Relaxed);
+    PROCESS.store(id, Ordering::Relaxed);
 }
 
 /// True in a child that shares the memory of its parent (`vfork`). One system call.

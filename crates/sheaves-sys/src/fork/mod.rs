@@ -13,12 +13,8 @@
 //! pinned, in which the library has no word.) So a change of one store has happened in the child or
 //! not, and what another thread had in its hands is unused there for ever, and nowhere twice.
 //!
-//! `_Fork` and a bare `clone(SIGCHLD)` run no handlers, and a fork is not prepared in a signal
-//! handler that has interrupted the holder of a lock for which another fork may wait. The child
-//! detects this at its first call of [`run_pending_handlers`], by a page that the kernel clears in
-//! every child (`MADV_WIPEONFORK`), and runs the handlers of before and after a fork. If another
-//! thread held a lock, what it guards may be half changed, and the process ends with one line. A
-//! child that shares the memory of its parent (`vfork`, `CLONE_VM`) is no process of its own.
+//! `ARCHITECTURE.md` says what becomes of a child whose fork ran no handlers: it detects that at
+//! its first call of [`run_pending_handlers`], by a page that the kernel clears in every child.
 //!
 //! | word of the page | meaning | written by |
 //! |---|---|---|
@@ -114,8 +110,8 @@ pub fn announce(layer: Layer, handlers: &'static Handlers) {
     ANNOUNCED[layer as usize].store(handlers, Ordering::Release);
 }
 
-/// Runs a statement when the object is loaded, before `main` and before there are threads. Not
-/// under Miri, which knows few of the calls that are made then: first uses do the same.
+/// Runs a statement when the object is loaded, before there are threads. Not under Miri, which
+/// knows few of the calls that are made then: first uses do the same.
 #[macro_export]
 macro_rules! run_when_loaded {
     ($statement:expr) => {
@@ -142,6 +138,21 @@ macro_rules! announce_when_loaded {
     };
 }
 
+/// Defines the handlers `prepare` and `release` for locks, which are taken in this order.
+#[macro_export]
+macro_rules! fork_locks {
+    ($($lock:expr),+) => {
+        fn prepare() {
+            $($lock.acquire();)+
+        }
+
+        fn release() {
+            // SAFETY: taken by `prepare`, in the thread that forked, without a guard.
+            $(unsafe { $lock.release() };)+
+        }
+    };
+}
+
 /// For handlers in a child: stores a value in an atomic word, if another one is there. A store
 /// copies the page.
 #[macro_export]
@@ -155,20 +166,14 @@ macro_rules! restart_word {
     }};
 }
 
-/// True when a layer has announced itself. For tests.
-#[doc(hidden)]
-pub fn is_announced(layer: Layer) -> bool {
-    handlers_of(layer as usize).is_some()
-}
-
 /// Number of runs of the prepare handler in this process.
 pub fn prepared_count() -> usize {
     // Relaxed: a counter for tests and reports; nothing is published through it.
     PREPARED.load(Ordering::Relaxed)
 }
 
-/// True while the calling thread runs the handlers of a fork, and holds all locks for it. Other
-/// threads wait for these locks, perhaps in read sections: it must not wait for readers.
+/// True while the calling thread runs the handlers of a fork, with all locks: it must not wait for
+/// readers, which may wait for these.
 pub fn is_in_progress_here() -> bool {
     PREPARING.is_forking()
 }
@@ -180,7 +185,9 @@ pub fn is_alone() -> bool {
     IS_ALONE.load(Ordering::Relaxed)
 }
 
-fn handlers_of(layer: usize) -> Option<&'static Handlers> {
+/// A layer's handlers, once it has announced itself.
+#[doc(hidden)]
+pub fn handlers_of(layer: usize) -> Option<&'static Handlers> {
     // Acquire pairs with the Release in `announce`.
     let handlers = ANNOUNCED[layer].load(Ordering::Acquire);
     // SAFETY: null, or from a `&'static Handlers`.
@@ -195,7 +202,7 @@ fn finish(run: impl Fn(&Handlers)) {
     layers.filter_map(handlers_of).for_each(run);
     READY.store(0, Ordering::Relaxed);
     IS_ALONE.store(false, Ordering::Relaxed);
-    // SAFETY: taken in `prepare` or `run_late_handlers` by this thread.
+    // SAFETY: taken in `prepare` or `run_late_handlers`, by this thread.
     unsafe { PREPARING.release_after_fork() };
 }
 
@@ -254,7 +261,7 @@ extern "C" fn child() {
     }
 }
 
-/// The handlers of a child run late, see [`is_late`].
+/// See [`is_late`].
 static IS_LATE: AtomicBool = AtomicBool::new(false);
 
 /// For a handler that runs in a child: true if it runs some time after the fork, inside a call of
@@ -312,11 +319,8 @@ fn pending_word() -> &'static AtomicU32 {
 /// Runs the child's handlers now, if this is a child in which they have not run.
 ///
 /// Called before a lock is taken, before a thread waits for an action of another, and before a
-/// thread is started. Two loads and a compare.
-///
-/// For a child of `_Fork` there is no other moment, and handlers of objects that registered earlier
-/// run before those of this one: they must not find read sections that never end, of threads that
-/// are not in the child.
+/// thread is started: also in handlers of other objects, which may run before those of this one.
+/// Two loads and a compare.
 #[inline]
 pub fn run_pending_handlers() {
     // Relaxed: written where there is one thread.

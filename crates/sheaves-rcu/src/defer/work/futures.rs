@@ -217,12 +217,4 @@ pub(crate) fn wake_ready() {
 
 static HANDLERS: Handlers = Handlers { prepare, parent: release, child: release };
 sheaves_sys::announce_when_loaded!(Futures, &HANDLERS);
-
-fn prepare() {
-    LIST.acquire();
-}
-
-fn release() {
-    // SAFETY: taken by `prepare` in the thread that forked, without a guard.
-    unsafe { LIST.release() };
-}
+sheaves_sys::fork_locks!(LIST);

@@ -125,7 +125,7 @@ fn run() {
     RUNNING.store(BEGUN, Ordering::SeqCst);
     // Relaxed, here and below: numbers; in a fork handler only this thread finds its own.
     THREAD.store(tls::thread_pointer(), Ordering::Relaxed);
-    request::note_process();
+    request::note_process(true);
     // One at a time: the one before may be about to end.
     let before = ID.swap(thread::id(), Ordering::Relaxed);
     for _ in (0..END_CHECKS).take_while(|_| before != thread::id() && is_present(before)) {
