@@ -7,7 +7,7 @@ pub use libc::{EAGAIN, EBUSY, EDEADLK, EEXIST, EINVAL, ENOMEM, ENOSPC, ENOSYS, E
 /// Reads `errno` of the calling thread. Never blocks; async-signal-safe.
 pub fn get() -> i32 {
     let location = location();
-    // SAFETY: `location` is the calling thread's own errno, valid for its lifetime.
+    // SAFETY: the calling thread's own errno, valid for its lifetime.
     unsafe { *location }
 }
 
@@ -25,11 +25,8 @@ fn location() -> *mut i32 {
 
 /// Runs `body` and restores `errno` afterwards.
 pub fn preserve<R>(body: impl FnOnce() -> R) -> R {
-    let location = location();
-    // SAFETY: `location` is the calling thread's own errno, valid for its lifetime.
-    let saved = unsafe { *location };
+    let saved = get();
     let result = body();
-    // SAFETY: as above, and no reference to it is alive.
-    unsafe { *location = saved };
+    set(saved);
     result
 }

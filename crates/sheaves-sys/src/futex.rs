@@ -8,43 +8,40 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::{clock, errno, sandbox};
 
 const PRIVATE: i32 = libc::FUTEX_PRIVATE_FLAG;
-const ALL: u32 = i32::MAX.cast_unsigned();
 
-/// `futex(2)` for a word, of which the kernel only reads; its result. `limit` is for how many
-/// nanoseconds to wait.
-///
-/// The kernel checks the address.
-fn call(word: *const u32, operation: i32, value: u32, limit: Option<u64>) -> libc::c_long {
+/// `futex(2)` for a word at any address, which the kernel checks; its result or its error. `limit`
+/// is for how many nanoseconds to wait.
+fn call(word: *const u32, operation: i32, value: u32, limit: Option<u64>) -> Result<usize, i32> {
     let limit = limit.map(clock::duration);
     let limit = limit.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
-    // SAFETY: the kernel writes no memory; the limit is null or a valid duration.
-    unsafe { libc::syscall(libc::SYS_futex, word, operation, value, limit) }
+    errno::preserve(|| {
+        // SAFETY: the kernel writes no memory; the limit is null or a valid duration.
+        let result = unsafe { libc::syscall(libc::SYS_futex, word, operation, value, limit) };
+        usize::try_from(result).map_err(|_| errno::get())
+    })
 }
 
 /// Sleeps until the word is woken; returns at once if the word does not hold `expected`.
 ///
 /// Spurious wake-ups happen: the caller must check the word again.
 pub fn wait(word: &AtomicU32, expected: u32) {
-    errno::preserve(|| call(word.as_ptr(), libc::FUTEX_WAIT | PRIVATE, expected, None));
+    let _ = call(word.as_ptr(), libc::FUTEX_WAIT | PRIVATE, expected, None);
 }
 
 /// [`wait`] for at most `nanoseconds`.
 pub fn wait_for(word: &AtomicU32, expected: u32, nanoseconds: u64) {
-    let limit = Some(nanoseconds);
-    errno::preserve(|| call(word.as_ptr(), libc::FUTEX_WAIT | PRIVATE, expected, limit));
+    let _ = call(word.as_ptr(), libc::FUTEX_WAIT | PRIVATE, expected, Some(nanoseconds));
 }
 
 /// [`wait_for`] on a shared word.
 pub fn wait_shared_for(word: &AtomicU32, expected: u32, nanoseconds: u64) {
-    errno::preserve(|| call(word.as_ptr(), libc::FUTEX_WAIT, expected, Some(nanoseconds)));
+    let _ = call(word.as_ptr(), libc::FUTEX_WAIT, expected, Some(nanoseconds));
 }
 
 /// Wakes up to `count` threads that sleep on the word, the one that has slept longest first.
 /// Returns how many it woke. Async-signal-safe.
 pub fn wake(word: &AtomicU32, count: i32) -> usize {
-    let count = count.cast_unsigned();
-    let woken = errno::preserve(|| call(word.as_ptr(), libc::FUTEX_WAKE | PRIVATE, count, None));
-    usize::try_from(woken).unwrap_or(0)
+    call(word.as_ptr(), libc::FUTEX_WAKE | PRIVATE, count.cast_unsigned(), None).unwrap_or(0)
 }
 
 /// Wakes all threads that sleep on the word, by one system call. Async-signal-safe.
@@ -54,7 +51,7 @@ pub fn wake_all(word: &AtomicU32) -> usize {
 
 /// Wakes all threads of all processes that sleep on a shared word.
 pub fn wake_all_shared(word: &AtomicU32) {
-    errno::preserve(|| call(word.as_ptr(), libc::FUTEX_WAKE, ALL, None));
+    let _ = call(word.as_ptr(), libc::FUTEX_WAKE, i32::MAX.cast_unsigned(), None);
 }
 
 /// True if the kernel can read the word at an address, a multiple of 4. Does not wait.
@@ -62,10 +59,8 @@ pub(crate) fn is_readable(address: usize) -> bool {
     // Most words hold something else, so that the call ends before it would sleep for no time.
     const UNLIKELY: u32 = 0x9c53_e1a7;
     let word = core::ptr::with_exposed_provenance(address);
-    errno::preserve(|| {
-        call(word, libc::FUTEX_WAIT | PRIVATE, UNLIKELY, Some(0));
-        [libc::EAGAIN, libc::ETIMEDOUT].contains(&errno::get())
-    })
+    let result = call(word, libc::FUTEX_WAIT | PRIVATE, UNLIKELY, Some(0));
+    matches!(result, Err(libc::EAGAIN | libc::ETIMEDOUT))
 }
 
 /// One of the words of `futex_waitv(2)`: `struct futex_waitv`.
@@ -105,7 +100,7 @@ pub fn wait_either(
         return false;
     }
     let words = [Waiter::new(private, libc::FUTEX_PRIVATE_FLAG), Waiter::new(shared, 0)];
-    // This call has an absolute limit.
+    // An absolute limit.
     let limit = clock::duration(clock::fine_ns().saturating_add(nanoseconds));
     let limit = &raw const limit;
     errno::preserve(|| {

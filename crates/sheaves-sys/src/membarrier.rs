@@ -15,7 +15,6 @@ pub enum Reach {
     Interrupts,
 }
 
-const CMD_QUERY: i32 = 0;
 const CMD_PRIVATE_EXPEDITED: i32 = 1 << 3;
 const CMD_REGISTER_PRIVATE_EXPEDITED: i32 = 1 << 4;
 const CMD_PRIVATE_EXPEDITED_RSEQ: i32 = 1 << 7;
@@ -27,11 +26,6 @@ fn membarrier(command: i32) -> libc::c_long {
     }
     // SAFETY: the call takes integers only and touches no memory of ours.
     errno::preserve(|| unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) })
-}
-
-/// The commands that this kernel (and its seccomp filter) allows, as a bit set; 0 for none.
-pub fn commands() -> u32 {
-    u32::try_from(membarrier(CMD_QUERY)).unwrap_or(0)
 }
 
 /// Announces that this process will use [`fence_all`]. False where the kernel or seccomp refuses.

@@ -1,10 +1,9 @@
 //! Loaded objects: their symbols, and the one that this copy of the library is in, the program or a
 //! shared object.
 //!
-//! An object that was loaded by `dlopen` has to stay: the library's thread runs its code, libc
-//! calls its functions at the end of threads, and the kernel reads its descriptors of critical
-//! sections. `libsheaves` and the preload object are linked for that. Any other, such as a plugin
-//! in Rust that contains the library, opens itself once more when it is loaded.
+//! An object that was loaded by `dlopen` has to stay: threads, libc and the kernel use its code and
+//! data. `libsheaves` and the preload object are linked for that. Any other, such as a plugin in
+//! Rust that contains the library, opens itself once more when it is loaded.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::MaybeUninit;

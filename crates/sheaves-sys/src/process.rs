@@ -4,7 +4,7 @@ use core::ffi::CStr;
 
 use crate::errno::preserve;
 use crate::report::write_all;
-use crate::sandbox;
+use crate::{clock, sandbox};
 
 /// A value of the auxiliary vector, 0 where the kernel does not provide it.
 pub fn auxiliary(kind: libc::c_ulong) -> usize {
@@ -12,8 +12,7 @@ pub fn auxiliary(kind: libc::c_ulong) -> usize {
         return 0;
     }
     // SAFETY: getauxval has no precondition.
-    let value = unsafe { libc::getauxval(kind) };
-    usize::try_from(value).unwrap_or(0)
+    unsafe { libc::getauxval(kind) as usize }
 }
 
 /// True in a program that has more rights than its caller (`AT_SECURE`): it must not trust it.
@@ -21,11 +20,8 @@ pub fn is_secure() -> bool {
     auxiliary(libc::AT_SECURE) != 0
 }
 
-/// Sixteen random bytes from the kernel (`AT_RANDOM`), hashed to one word; 0 where absent. Every
-/// call returns the same word.
-///
-/// libc derives its own secrets (stack protector, pointer guard) from the two halves. Each half is
-/// scrambled before they are added, so that the sum reveals neither.
+/// Sixteen random bytes from the kernel (`AT_RANDOM`), hashed to one word: the same at each call; 0
+/// where absent. libc derives its own secrets from the two halves; the sum reveals neither.
 pub fn random_seed() -> u64 {
     let address = auxiliary(libc::AT_RANDOM) as *const u64;
     if address.is_null() {
@@ -42,10 +38,10 @@ pub fn random() -> u64 {
     let mut word = 0_u64;
     let (place, bytes) = ((&raw mut word).cast::<libc::c_void>(), size_of::<u64>());
     // SAFETY: `word` is valid for the call to fill.
-    let filled = crate::errno::preserve(|| unsafe {
+    let filled = preserve(|| unsafe {
         libc::syscall(libc::SYS_getrandom, place, bytes, libc::GRND_NONBLOCK)
     });
-    if filled == 8 { word } else { random_seed() ^ scramble(crate::clock::fine_ns()) }
+    if filled == 8 { word } else { random_seed() ^ scramble(clock::fine_ns()) }
 }
 
 /// Bytes of the machine's memory; `usize::MAX` where the kernel does not tell. One system call.
@@ -75,13 +71,12 @@ pub fn scramble(number: u64) -> u64 {
 /// Uses bare system calls: libc's wrappers are cancellation points, where `pthread_cancel` may end
 /// a thread that holds a lock. Async-signal-safe except for `errno`.
 pub fn read_file(path: &CStr, buffer: &mut [u8]) -> Option<usize> {
-    let fd = open(path, libc::O_RDONLY, 0)?;
     let mut used = 0;
-    while let count @ 1.. = read(fd, &mut buffer[used..]) {
-        used += count;
-    }
-    close(fd);
-    Some(used)
+    let all = |part: &[u8]| {
+        used = part.len();
+        used
+    };
+    read_parts(path, buffer, all).then_some(used)
 }
 
 /// Reads some bytes, and returns their number; 0 at the end of the file, without room, and where
@@ -93,8 +88,8 @@ fn read(fd: i32, room: &mut [u8]) -> usize {
 }
 
 /// Passes a file to `take` in parts, by way of `buffer`. What `take` returns is the number of bytes
-/// at the end of a part that it gets again, before those that follow; not all of a full buffer.
-/// False where the file cannot be opened.
+/// at the end of a part that it gets again, before those that follow. It ends with the file, or
+/// where all of a full buffer is kept. False where the file cannot be opened.
 pub(crate) fn read_parts(
     path: &CStr,
     buffer: &mut [u8],
@@ -156,7 +151,6 @@ fn open(path: &CStr, flags: libc::c_int, mode: libc::c_uint) -> Option<i32> {
 /// The type of libc's names of resources.
 #[cfg(target_env = "musl")]
 type Resource = libc::c_int;
-/// The type of libc's names of resources.
 #[cfg(not(target_env = "musl"))]
 type Resource = libc::__rlimit_resource_t;
 

@@ -27,12 +27,10 @@ pub const SIGNATURE: u32 = if cfg!(target_arch = "aarch64") { 0xD428_BC00 } else
 /// `RSEQ_FLAG_UNREGISTER`.
 const FLAG_UNREGISTER: libc::c_int = 1;
 
-/// Auxiliary vector entry: how many bytes of `struct rseq` this kernel maintains.
-const AT_RSEQ_FEATURE_SIZE: libc::c_ulong = 27;
-
-/// How many bytes of `struct rseq` this kernel maintains: 20 before Linux 6.3, 28 with `mm_cid`.
+/// How many bytes of `struct rseq` this kernel maintains: 28 with `mm_cid`, and the original 20
+/// before Linux 6.3, where the auxiliary vector has no such entry.
 pub fn feature_bytes() -> usize {
-    // Kernels before 6.3 have no such entry; they maintain the original 20 bytes.
+    const AT_RSEQ_FEATURE_SIZE: libc::c_ulong = 27;
     crate::process::auxiliary(AT_RSEQ_FEATURE_SIZE).max(20)
 }
 

@@ -26,11 +26,11 @@ pub fn enter() {
     IS_ENTERED.store(true, Ordering::Relaxed);
 }
 
-/// The option of `prctl` by which a program enters a sandbox, and the system calls that do it.
+/// The option of `prctl` by which a program enters a sandbox.
 pub const PR_SET_SECCOMP: i32 = libc::PR_SET_SECCOMP;
-/// See above.
+/// One of the system calls that do it.
 pub const SYS_SECCOMP: i32 = libc::SYS_seccomp as i32;
-/// See above.
+/// The other one.
 pub const SYS_PRCTL: i32 = libc::SYS_prctl as i32;
 
 /// True if `prctl` with these arguments enters a sandbox. Without a filter it only asks whether the

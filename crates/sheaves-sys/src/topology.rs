@@ -9,10 +9,8 @@ use core::ffi::CStr;
 pub const CPUS_MAX: usize = 8192;
 
 /// Highest possible `cpu_id` + 1 (the kernel's `nr_cpu_ids`), or a little more; at most
-/// [`CPUS_MAX`].
-///
-/// A result that is too high costs address space and loops. It is too low where `/sys` is a
-/// container's view of fewer CPUs, and the thread may use them only at first: see [`cpu_ids_end`].
+/// [`CPUS_MAX`]. Too low where `/sys` is a container's view of fewer CPUs, and the thread may use
+/// them only at first: see [`cpu_ids_end`].
 #[unsafe(link_section = ".text.sheaves_load")]
 pub fn possible_cpus() -> usize {
     possible(listed_cpus(c"/sys/devices/system/cpu/possible"), mask())

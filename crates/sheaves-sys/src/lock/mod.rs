@@ -154,11 +154,8 @@ impl<T> Drop for Held<'_, T> {
 }
 
 /// Aborts the process if the calling thread holds a lock, in builds with debug assertions. For code
-/// that must hold none: before it calls code of the program, starts a thread, or makes a long
-/// system call.
-///
-/// A fork during one of these would wait for the lock, or the called code would take locks in
-/// another order.
+/// that must hold none, since it calls code of the program, starts a thread, or makes a long system
+/// call: a fork would wait for the lock, or other locks be taken in another order.
 #[inline]
 #[track_caller]
 pub fn assert_none_held() {
@@ -178,9 +175,8 @@ pub fn is_any_held_here() -> bool {
 /// it, so that a signal handler that forks sees it.
 #[inline]
 fn count(change: i8) {
-    // SeqCst, for the compiler alone: a handler sees the steps in their order.
+    // SeqCst, both, for the compiler alone: a handler sees the steps in their order.
     compiler_fence(Ordering::SeqCst);
     tls::set_locks(tls::locks().wrapping_add_signed(change));
-    // SeqCst, likewise.
     compiler_fence(Ordering::SeqCst);
 }

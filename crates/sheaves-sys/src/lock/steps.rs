@@ -14,10 +14,9 @@ use crate::tls;
 /// ARCHITECTURE.md is higher.
 pub const STEPS_MAX: usize = 256;
 
-/// The counts of threads: the thread pointer, and behind it the steps in [`COUNT_BITS`]. Written by
-/// the thread. Threads with the same place count less than they do: where one finds the pointer of
-/// another, it begins anew. It never puts back what another has counted, which may be in its next
-/// hold by then.
+/// The counts of threads: the thread pointer, and behind it the steps in [`COUNT_BITS`]. Threads
+/// with the same place count less than they do: one that finds the pointer of another begins anew,
+/// and never puts back what the other has counted.
 #[cfg(debug_assertions)]
 static COUNTS: [AtomicUsize; 256] = [const { AtomicUsize::new(0) }; 256];
 #[cfg(debug_assertions)]

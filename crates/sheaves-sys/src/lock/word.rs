@@ -15,8 +15,7 @@
 //! A thread that releases a contended lock wakes one waiter.
 //!
 //! A child of a fork may inherit a lock that another thread of its parent held, whose thread
-//! pointer a thread of the child may get. The generation tells the two apart: an owner of an older
-//! one is not in the child, unless it is the thread that forked ([`generation`]). A thread that
+//! pointer a thread of the child may get: the [`generation`] tells the two apart. A thread that
 //! finds the owner missing takes the lock over and must repair the guarded data, as with robust
 //! mutexes (`EOWNERDEAD`). That never happens to the locks that fork handlers take.
 //!

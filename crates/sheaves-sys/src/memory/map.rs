@@ -6,8 +6,7 @@
 
 use core::ptr::with_exposed_provenance_mut;
 
-use crate::errno;
-use crate::{process, vm};
+use crate::{errno, process, vm};
 
 const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
 
@@ -65,7 +64,7 @@ pub fn page_bytes() -> usize {
     if cfg!(target_arch = "x86_64") {
         return 4096;
     }
-    match crate::process::auxiliary(libc::AT_PAGESZ) {
+    match process::auxiliary(libc::AT_PAGESZ) {
         0 => 4096,
         bytes => bytes,
     }
@@ -74,9 +73,7 @@ pub fn page_bytes() -> usize {
 /// True if all pages of a range are readable, which are resident then. False also before Linux 5.14
 /// (`MADV_POPULATE_READ`).
 pub(crate) fn populate_read(address: usize, bytes: usize) -> bool {
-    let (bytes, advice) = (bytes.next_multiple_of(page_bytes()), libc::MADV_POPULATE_READ as usize);
-    // SAFETY: changes no contents.
-    unsafe { call(libc::SYS_madvise, [address, bytes, advice, 0, 0, 0]) }.is_ok()
+    advise(address, bytes.next_multiple_of(page_bytes()), libc::MADV_POPULATE_READ)
 }
 
 /// The address of a new mapping, or the error of `mmap`.
@@ -189,7 +186,7 @@ pub fn reserve(bytes: usize) -> Option<usize> {
 /// The caller owns the range.
 #[must_use]
 pub unsafe fn commit(address: usize, bytes: usize) -> bool {
-    // SAFETY: the caller owns this range of a reservation; nothing refers to it yet.
+    // SAFETY: the same contract.
     unsafe { protect(address, bytes, READ_WRITE) }
 }
 

@@ -2,9 +2,9 @@
 //!
 //! A [`Space`] holds something that grows and must not move. It has a random base in a part of the
 //! address space that the kernel does not use by itself, and each piece is mapped exactly where it
-//! belongs (`MAP_FIXED_NOREPLACE`). So a limit on the address space (`RLIMIT_AS`) counts only what
-//! is taken. Where that fails (the address space is full, or an emulator does not honour
-//! addresses), the space is one reservation (`PROT_NONE`). The window of the heap works likewise.
+//! belongs: so `RLIMIT_AS` counts only what is taken. Where that fails (the address space is full,
+//! or an emulator does not honour addresses), the space is one reservation. The window of the heap
+//! works likewise.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -49,8 +49,7 @@ impl Area {
 const BITS_MAX: u32 = 47;
 const BITS_MIN: u32 = 39;
 
-/// Random distances, the same ones in each process with the same [`process::random_seed`]: a
-/// counter that is scrambled (splitmix64).
+/// Random distances, by [`process::random_seed`]: a counter that is scrambled (splitmix64).
 #[derive(Debug)]
 pub struct Places(u64);
 

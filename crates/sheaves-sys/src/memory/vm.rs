@@ -44,14 +44,13 @@ impl HugePages {
     }
 }
 
-/// 0 until it is read.
-#[unsafe(link_section = ".sheaves_load")]
-static HUGE_PAGES: AtomicU8 = AtomicU8::new(0);
-
 /// When the kernel uses huge pages. Read when the object is loaded: later a sandbox may forbid to
 /// open files.
 #[unsafe(link_section = ".text.sheaves_load")]
 pub fn huge_pages() -> HugePages {
+    /// 0 until it is read.
+    #[unsafe(link_section = ".sheaves_load")]
+    static HUGE_PAGES: AtomicU8 = AtomicU8::new(0);
     // Relaxed: a number that stays the same, and leads to nothing.
     let known = HUGE_PAGES.load(Ordering::Relaxed);
     if known != 0 {

@@ -111,10 +111,8 @@ const UNREAD: u32 = 0;
 const READING: u32 = 1;
 const READ: u32 = 2;
 
-/// Reads all options, once: later calls are a load. Never allocates.
-///
-/// Called when the object is loaded, and by what the dynamic linker or other constructors may use
-/// before. Like `getenv`, not safe against a concurrent `setenv`; there is one thread then.
+/// Reads all options, once: later calls are a load. Never allocates. Called when the object is
+/// loaded, and by what other constructors may use before: no other thread sets the environment.
 #[inline]
 pub fn read() {
     // Acquire pairs with the Release in `read_slow`: the values.

@@ -8,8 +8,7 @@ use core::fmt::{self, Write};
 /// Bytes of one line, with its newline; longer text is truncated.
 const LINE_BYTES: usize = 512;
 
-/// A fixed buffer that implements [`fmt::Write`] and never fails: text that does not fit is
-/// dropped.
+/// A fixed buffer for text, of which what does not fit is dropped.
 #[derive(Debug)]
 pub struct Line {
     bytes: [u8; LINE_BYTES],

@@ -2,12 +2,9 @@
 //!
 //! The kernel tells at which instruction a sleeping thread entered it, and its stack pointer. From
 //! there this searches for frame pointers: a word that points to a higher word of the stack, with a
-//! return address beside each of the two. That leads through functions that keep frame pointers, as
-//! with `-fno-omit-frame-pointer`. Where nothing is found, nothing is said: a thread that runs has
-//! no stack here, and functions without frame pointers are left out.
-//!
-//! The thread may wake up meanwhile. Then what was read is dropped; no read can fault.
-//! Async-signal-safe.
+//! return address beside each of the two. Where nothing is found, nothing is said: a thread that
+//! runs has no stack here, and functions without frame pointers are left out. What was read of a
+//! thread that has woken up meanwhile is dropped; no read can fault. Async-signal-safe.
 
 use core::ffi::CStr;
 use core::fmt::{self, Write as _};

@@ -1,11 +1,11 @@
 //! The calling thread's stack, walked by frame pointers, or else by libgcc: for samples of
 //! allocations.
 //!
-//! A program that is compiled with `-fno-omit-frame-pointer` links its frames: at the frame pointer
-//! are the caller's frame pointer and the return address. Where they end before the stack does,
-//! [`unwind`] goes on, if that was found, at several times the price. To tell an early end
-//! from the right one, the return addresses are remembered at which frame pointers end with the
-//! stack: libc calls `main` and the functions of threads each from one place.
+//! With `-fno-omit-frame-pointer` frames are linked: at the frame pointer are the caller's frame
+//! pointer and the return address. Where they end before the stack does, [`unwind`] goes on, if it
+//! was found, at several times the price. To tell an early end from the right one, the return
+//! addresses are remembered at which frame pointers end with the stack: libc calls `main` and the
+//! functions of threads each from one place.
 //!
 //! A walk by frame pointers takes no lock. The kernel is asked whether a page is readable before
 //! frame pointers are read there, by a futex call that does not wait. What is read lies between the
@@ -65,7 +65,8 @@ pub unsafe fn walk(frame: Frame, out: &mut [usize]) -> usize {
     }
     // SAFETY: the frame's function has not returned, so its return address is there.
     out[0] = unsafe { read(stack) };
-    let count = 1 + follow(stack, frame, top_of(stack), &mut out[1..]);
+    let top = known_top(stack).unwrap_or(stack + OTHER_BYTES_MAX);
+    let count = 1 + follow(stack, frame, top, &mut out[1..]);
     // Relaxed: a number.
     let is_end = |end: &AtomicUsize| end.load(Ordering::Relaxed) == out[count - 1];
     let is_done = count == out.len() || ENDS.iter().any(is_end);
@@ -146,11 +147,7 @@ fn is_known(address: usize, page: &mut usize) -> bool {
     is_readable
 }
 
-/// The end of what may be read: the top of the thread's stack if the stack pointer is below it.
-fn top_of(stack: usize) -> usize {
-    known_top(stack).unwrap_or(stack + OTHER_BYTES_MAX)
-}
-
+/// The top of the thread's stack if the stack pointer is below it.
 fn known_top(stack: usize) -> Option<usize> {
     #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
     let tops = [tls::thread_pointer(), tls::libc_stack_end()];

@@ -1,8 +1,5 @@
-//! A function that runs when a thread ends.
-//!
-//! It uses no thread-local destructor of the language. A thread registers one address by
-//! [`set_at_exit`], the value of a `pthread_key`; the key's function runs after those destructors.
-//! Another key ends the thread's registration of rseq where that is needed: see `rseq.rs`.
+//! Functions that run when a thread ends, after the thread-local destructors of the language: those
+//! of `pthread_key`s. The key for rseq is in `rseq.rs`.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -58,13 +55,12 @@ impl Key {
 
     /// See [`prepare_at_exit`].
     pub(crate) fn prepare(&self, function: unsafe extern "C" fn(*mut c_void)) {
-        // Relaxed, here and below: the number publishes nothing.
+        // Relaxed, all of this type: the number publishes nothing.
         if self.0.load(Ordering::Relaxed) != NO_KEY {
             return;
         }
         let mut key: libc::pthread_key_t = 0;
-        // SAFETY: the key is valid for the call to fill; functions of this library are never
-        // unloaded.
+        // SAFETY: valid for the call to fill; functions of this library are never unloaded.
         let status = unsafe { libc::pthread_key_create(&raw mut key, Some(function)) };
         let usable = status == 0 && key < FIRST_LEVEL_KEYS;
         let made = if usable { key } else { KEY_REFUSED };

@@ -129,11 +129,9 @@ pub fn with_signals_blocked<R>(body: impl FnOnce() -> R) -> R {
 /// The function that a thread of the library runs.
 pub type Body = fn();
 
-/// Starts a detached thread. False in a sandbox and when the kernel refuses; `errno` is kept.
-///
-/// Signals that come from outside are blocked in it; those that a fault raises are not, since the
-/// program's code may run there. It has policy, affinity and nice value of the main thread, as far
-/// as the kernel permits: its creator may have a realtime policy or be bound to one CPU.
+/// Starts a detached thread, with signals as in [`with_signals_blocked`]. False in a sandbox and
+/// when the kernel refuses; `errno` is kept. It has policy, affinity and nice value of the main
+/// thread, as far as the kernel permits: its creator may be bound to one CPU.
 ///
 /// libc allocates for it: never call it below `malloc` or under a lock.
 #[must_use]

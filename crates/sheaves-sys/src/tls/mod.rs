@@ -1,9 +1,9 @@
 //! Thread-local words of the fast paths, reached by one instruction.
 //!
-//! Stable Rust compiles `thread_local!` in a shared object to a call. So an architecture with a
-//! file here has an area that `area.rs` declares in assembly, with the initial-exec model: its
-//! address is the thread pointer plus a constant that the loader computes. The symbol is protected:
-//! an object may export it to programs in C, and yet each that contains this crate has its own.
+//! Stable Rust compiles `thread_local!` in a shared object to a call. So `area.rs` declares an area
+//! in assembly, with the initial-exec model: its address is the thread pointer plus a constant that
+//! the loader computes. The symbol is protected: an object may export it to programs in C, and yet
+//! each that contains this crate has its own.
 //!
 //! Other architectures have no area, see `portable.rs`; there the reader's word is the value of a
 //! `pthread_key`. With `--cfg sheaves_keys`, for tests, it is that everywhere. Under Miri the area

@@ -97,9 +97,9 @@ fn pages_are_asked_for_by_words() {
 fn the_own_stack_ends_at_its_top() {
     let here = 0_usize;
     let address = (&raw const here).addr();
-    let top = top_of(address);
-    assert!(top > address && top.is_multiple_of(8));
     if cfg!(any(target_arch = "aarch64", target_arch = "x86_64")) {
+        let top = known_top(address).unwrap();
+        assert!(top > address && top.is_multiple_of(8));
         assert_eq!(top, tls::thread_pointer(), "this thread's control block is above its stack");
         // From here to the top every page can be read.
         let mut pages = (address..top).step_by(map::page_bytes());
