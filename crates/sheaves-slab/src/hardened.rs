@@ -13,8 +13,8 @@ use sheaves_percpu::internal::{Cursor, Word, pop_slow, push, push_slow};
 use sheaves_sys::errno;
 use sheaves_sys::membarrier::Reach;
 
+use crate::checked::quarantine;
 use crate::checked::samples::{self, sample_if_tagged};
-use crate::checked::{incoming, quarantine};
 use crate::deferred;
 use crate::moves::slot::{self, ATTEMPTS, take_sheaf};
 use crate::moves::tags::{self, Entry};
@@ -22,7 +22,7 @@ use crate::moves::{flush, refill, registry};
 use crate::parts::pool;
 use crate::records::object_bytes;
 use crate::records::profile::AllocRequest;
-use crate::returning::surplus;
+use crate::returning::{surplus, tick};
 use crate::space::cache_id::CacheId;
 use crate::space::granule::Granule;
 use crate::space::slab;
@@ -186,11 +186,6 @@ pub fn is_freed(address: usize) -> bool {
 
 /// Takes what the slots have, and checks everything in quarantine. When the process ends.
 pub fn check_freed() {
-    let check = |id: CacheId| {
-        if !id.shape().is_plain() {
-            let _is_complete = incoming::flush_slots(id, Reach::Interrupts);
-            quarantine::flush_queue(id);
-        }
-    };
-    registry::map_existing(check).for_each(drop);
+    tick::flush_slots(Reach::Interrupts);
+    registry::map_existing(quarantine::flush_queue).for_each(drop);
 }

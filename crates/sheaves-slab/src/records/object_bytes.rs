@@ -85,12 +85,7 @@ pub(crate) fn prepare(shape: &Shape, objects: &mut [usize]) {
             // SAFETY: the object is of this shape and the caller's.
             let bytes = unsafe { bytes_of(object, count) };
             let bits = if is_whole { bits_of(bytes) } else { bits_of_some(bytes, &mut order) };
-            // Relaxed: the caller owns the object.
-            let place = || canary_of(shape, object).load(Ordering::Relaxed);
-            let of_canary = if has_canary { place() ^ !in_use } else { 0 };
-            if bits | of_canary as u64 != 0 {
-                examine(shape, object);
-            }
+            check_bits(shape, object, bits, in_use);
         }
         if has_canary {
             // Relaxed: the object behind it may be freed at the same time, see `is_neighbour_good`.
@@ -100,6 +95,25 @@ pub(crate) fn prepare(shape: &Shape, objects: &mut [usize]) {
         let other = index - order.below(others + 1);
         objects[index] = objects[other];
         objects[other] = object;
+    }
+}
+
+/// Checks all bytes of an object that was freed, which the caller owns.
+pub(crate) fn check(shape: &Shape, object: usize) {
+    // SAFETY: the object is of this shape and the caller's.
+    let bits = bits_of(unsafe { bytes_of(object, cleared_bytes(shape)) });
+    check_bits(shape, object, bits, canary(object));
+}
+
+/// Looks closer at an object that was freed unless the bits of its bytes are 0, and its canary is
+/// the inverse of that of one in use.
+#[inline(always)]
+fn check_bits(shape: &Shape, object: usize, bits: u64, in_use: usize) {
+    // Relaxed: the caller owns the object.
+    let place = || canary_of(shape, object).load(Ordering::Relaxed);
+    let of_canary = if shape.has_canary() { place() ^ !in_use } else { 0 };
+    if bits | of_canary as u64 != 0 {
+        examine(shape, object);
     }
 }
 
@@ -118,7 +132,7 @@ fn fetch(object: usize, bytes: usize) {
 /// Reports what was written to an object since it was freed, if anything. The caller owns it. It is
 /// no error if its canary is 0: it was never allocated, or its page was discarded.
 #[cold]
-pub(crate) fn examine(shape: &Shape, object: usize) {
+fn examine(shape: &Shape, object: usize) {
     // SAFETY: the object is of this shape and the caller's.
     let bytes = unsafe { bytes_of(object, cleared_bytes(shape)) };
     let is_poison = shape.checking == Checking::Debug && bytes.first() == Some(&POISON);

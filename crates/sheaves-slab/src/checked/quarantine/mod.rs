@@ -138,7 +138,7 @@ pub(crate) fn flush_queue(id: CacheId) {
     while let Some(cursor) = take_any(id) {
         // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
         let objects = unsafe { cursor.objects() };
-        objects.iter().for_each(|object| object_bytes::examine(id.shape(), *object));
+        objects.iter().for_each(|object| object_bytes::check(id.shape(), *object));
         flush::flush_sheaf(id, cursor);
     }
 }
