@@ -33,8 +33,9 @@ const DOUBLE_FREES: usize = 1_000_000;
 const THREADS: u64 = 4;
 /// Blocks that are freed twice in one batch.
 const BATCH: usize = 250;
-/// A quarantine has 256 KiB: 4096 blocks of 64 bytes. Half of what is allocated or freed are frees.
-const BUDGET: i64 = 2500;
+/// A quarantine has at least as many blocks as are in use. Half of what is allocated or freed are
+/// frees.
+const BUDGET: i64 = 500;
 /// The most blocks that a thread has.
 const HAND_MAX: usize = 300;
 /// The sizes of one class.

@@ -137,7 +137,7 @@ fn give_slow(id: CacheId, object: usize) {
 /// not pushed.
 fn push_sealed(id: CacheId, object: usize) -> bool {
     let [freed, _] = id.hardened_words();
-    for _ in 0..if id.is_class() { ATTEMPTS } else { 0 } {
+    for _ in 0..if id.is_class() && id.shape().sheaf_objects > 1 { ATTEMPTS } else { 0 } {
         if !attach() {
             break;
         }
@@ -145,7 +145,8 @@ fn push_sealed(id: CacheId, object: usize) -> bool {
             id.descriptor().depot.note_exchange(id.shape());
             quarantine::append(id, full);
         }
-        let Some(empty) = id.descriptor().depot.empty_sheaf() else { break };
+        let Some(sheaf) = pool::take_empty() else { break };
+        let empty = pool::format(sheaf, id.shape().sheaf_objects);
         // SAFETY: the sheaf is empty, and has room; as in `give`.
         let filled = unsafe { empty.push(object) };
         match slot::exchange(freed, filled, |current| !current.is_sheaf()) {

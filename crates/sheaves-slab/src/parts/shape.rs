@@ -242,8 +242,8 @@ impl Shape {
 
     /// Number of objects of a cache's first sheaves; 0 when it begins without.
     pub(crate) fn sheaf_objects_min(&self) -> usize {
-        let bytes = if self.is_plain() { SHEAF_BYTES_START } else { SHEAF_HOLDS_BYTES_HARDENED };
-        (bytes / self.stride).min(SHEAF_OBJECTS_START)
+        let least = usize::from(!self.is_plain() && self.stride <= SHEAF_HOLDS_BYTES_HARDENED);
+        (SHEAF_BYTES_START / self.stride).clamp(least, SHEAF_OBJECTS_START)
     }
 }
 

@@ -41,3 +41,14 @@ fn shapes_out_of_range_are_refused() {
     assert!(shape_of(OBJECT_BYTES_MAX + 1, 8).is_none());
     assert!(shape_of(OBJECT_BYTES_MAX - 1, 2 * GRANULE_BYTES).is_none());
 }
+
+/// A hardened cache writes canaries into all objects of a sheaf that it fills: of its first ones to
+/// two pages at most, as programs have many sizes of which they use a few objects.
+#[test]
+fn first_sheaves_of_hardened_caches_take_few_pages() {
+    for (size, objects) in [(16, 31), (1000, 4), (5000, 1), (20_000, 1), (40_000, 0)] {
+        let layout = Layout::from_size_align(size, 8).unwrap();
+        let shape = Shape::named(layout, Checking::Hardened).unwrap();
+        assert_eq!(shape.sheaf_objects_min(), objects, "{size}");
+    }
+}

@@ -10,16 +10,19 @@ use crate::space::cache_id::{CACHES_MAX, CacheId};
 use crate::space::hint::Hint;
 use crate::space::{granule, limit};
 
-/// A quarantine holds at least this many objects, where the cache frees as many.
-const OBJECTS_MIN: usize = 8;
-/// Small objects have more, until they have as many bytes or as many objects.
-const BYTES_SMALL: usize = 256 << 10;
-const OBJECTS_SMALL: usize = 4096;
-/// More is allowed up to this share of what is outside of slabs. That keeps what waits in the
-/// caches of a CPU.
+/// A quarantine holds at least this many objects, where the cache frees as many: the first number,
+/// and the second as far as these bytes have room for it.
+const OBJECTS_MIN: [usize; 2] = [8, 256];
+const BYTES_MIN: usize = 256 << 10;
+/// It holds as many as are in use, up to these bytes: a small process takes few pages for it, and
+/// what waits of a size is in the caches of a CPU.
+const BYTES_SMALL: usize = 64 << 10;
+/// More is allowed up to this share of what is outside of slabs.
 const SHARE: usize = 64;
 /// The quarantines of all size classes together hold this many bytes, or that share of the heap.
 const BYTES_ALL: usize = 4 << 20;
+/// Where there are more, each has this part of what it may have.
+const PART: usize = 8;
 /// An object stays twice as long at most.
 const AGE_MS: u64 = 10_000;
 
@@ -68,9 +71,11 @@ pub(crate) fn of(id: CacheId) -> &'static Quarantine {
 /// The most objects of a cache that wait. Where all size classes have too much, one that has some
 /// allocates its oldest ones.
 pub(super) fn objects_max(id: CacheId) -> usize {
-    let objects_min = (BYTES_SMALL / id.shape().stride).clamp(OBJECTS_MIN, OBJECTS_SMALL);
-    let objects_max = objects_min.max(id.descriptor().depot.in_use() / SHARE);
-    if id.is_class() && have_too_much(0) { objects_max / OBJECTS_MIN } else { objects_max }
+    let (stride, outside) = (id.shape().stride, id.descriptor().depot.outside());
+    let least = (BYTES_MIN / stride).clamp(OBJECTS_MIN[0], OBJECTS_MIN[1]);
+    let objects_max =
+        (outside / 2).clamp(least, least.max(BYTES_SMALL / stride)).max(outside / SHARE);
+    if id.is_class() && have_too_much(0) { objects_max / PART } else { objects_max }
 }
 
 impl Fifo {
