@@ -369,6 +369,48 @@ fn large_blocks_end_at_pages() {
     }
 }
 
+/// Page faults of this process.
+fn page_faults() -> i64 {
+    // SAFETY: zeros are a value of it, and the call fills it.
+    let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
+    // SAFETY: as above.
+    assert_eq!(unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) }, 0);
+    usage.ru_minflt
+}
+
+/// The pages of large blocks that were freed serve others: cleared, elsewhere, between inaccessible
+/// pages, and without page faults.
+fn large_blocks_use_pages_again() {
+    const ROUNDS: usize = 40;
+    let page = sheaves_sys::map::page_bytes();
+    let sizes = [8 << 20, 5 << 20, 1 << 20, 300 << 10];
+    let mut freed = Vec::new();
+    trim(0);
+    let mut before = 0;
+    for round in 0..ROUNDS {
+        // In the first rounds the pages are new.
+        if round == 4 {
+            before = page_faults();
+        }
+        for size in sizes {
+            let block = malloc(size);
+            let (start, end) = (block.addr() / page * page, block.addr() + size);
+            assert!(end.is_multiple_of(page) && !is_readable(end) && !is_readable(start - 1));
+            assert!(!freed.contains(&block.addr()), "the address of a block that was freed");
+            // SAFETY: the block has that size, and new blocks of a hardened process are zeros.
+            let bytes = unsafe { core::slice::from_raw_parts_mut(block, size) };
+            assert!(bytes.iter().all(|byte| *byte == 0));
+            bytes.fill(0xa5);
+            // SAFETY: from this heap.
+            unsafe { free(block) };
+            assert!(!is_readable(block.addr()));
+            freed.push(block.addr());
+        }
+    }
+    let faults = page_faults() - before;
+    assert!(faults < 500, "{faults} page faults for {ROUNDS} times 14 MiB");
+}
+
 /// Makes this process a hardened one; one test at a time.
 fn harden() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
@@ -388,6 +430,7 @@ fn both_paths_and_layouts() {
     layouts_are_freed_by_their_owners();
     large_blocks_grow();
     large_blocks_end_at_pages();
+    large_blocks_use_pages_again();
     all_bytes_are_checked_at_level_2();
     pairs_take_no_more_than_a_quarantine();
     many_sizes_wait_no_longer_than_a_few();

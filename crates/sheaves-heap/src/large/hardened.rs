@@ -11,11 +11,18 @@
 //! were freed after it, so a late access does not find another mapping there at once. A block that
 //! grows moves, and its old addresses become inaccessible, too.
 //!
+//! The pages of a block that is freed are cleared and move, too: to an address that no block has
+//! had, between inaccessible pages again. There they are idle, see [`super::idle`], and serve a
+//! block without a page fault: one of as many pages without a system call, a smaller one from their
+//! end, with one call for the two pages between it and what is left.
+//!
 //! Each block takes two of the mappings that a process may have. Once blocks take an eighth of
 //! these, the pages beside further ones are accessible: then neighbours are one mapping.
 
+use sheaves_slab::internal::zero;
 use sheaves_sys::{map, vm};
 
+use super::idle::IDLE_BYTES_MAX;
 use super::table::{Entry, RETIRED, TABLE};
 use crate::classes::QUANTUM_BYTES;
 
@@ -29,12 +36,12 @@ pub(super) fn alloc(size: usize, align: usize) -> usize {
 }
 
 fn try_alloc(size: usize, align: usize) -> usize {
-    let page = map::page_bytes();
-    let Some(bytes) = size.checked_next_multiple_of(page) else { return 0 };
-    let Some(address) = reserve(bytes, align) else { return 0 };
+    let Some(bytes) = size.checked_next_multiple_of(map::page_bytes()) else { return 0 };
     let beside = beside(TABLE.lock().count);
-    // SAFETY: reserved just now.
-    let is_mapped = unsafe { map::commit(address - beside, bytes + 2 * beside) };
+    let idle = if beside == 0 { take_idle(bytes, align) } else { None };
+    let Some(address) = idle.or_else(|| reserve(bytes, align)) else { return 0 };
+    // SAFETY: ours since just now.
+    let is_mapped = idle.is_some() || unsafe { map::commit(address - beside, bytes + 2 * beside) };
     let usable = rounded(size, align);
     let block = Entry { address: address + bytes - usable, bytes: usable };
     if !is_mapped || !TABLE.lock().insert(block) {
@@ -42,6 +49,19 @@ fn try_alloc(size: usize, align: usize) -> usize {
         return 0;
     }
     block.address
+}
+
+/// Pages that are idle, for a block.
+fn take_idle(bytes: usize, align: usize) -> Option<usize> {
+    let page = map::page_bytes();
+    if align > page {
+        return None;
+    }
+    // Before another thread can take the rest.
+    // SAFETY: both pages are of a range that is idle.
+    let forbid = |start: usize| unsafe { map::forbid(start - page, 2 * page) };
+    let start = TABLE.lock().idle.take_end(bytes + 2 * page, 3 * page, forbid)?;
+    Some(start + page)
 }
 
 /// Bytes of a block for a request: those from its start, which is as far behind that of its pages
@@ -104,12 +124,35 @@ pub(super) fn grow(block: Entry, size: usize, blocks: usize) -> Option<Entry> {
     None
 }
 
-/// Takes a block that was removed from the table.
-pub(super) fn retire(block: Entry) {
+/// Takes a block that was removed from the table. Returns where its pages are idle, if they are.
+pub(super) fn retire(block: Entry) -> Option<Entry> {
     let pages = pages_of(block);
-    // SAFETY: removed from the table, so ours alone; it is not used any more.
-    unsafe { map::uncommit(pages.address, pages.bytes) };
-    replace_oldest(block);
+    let idle = if pages.bytes <= IDLE_BYTES_MAX { move_elsewhere(pages) } else { None };
+    if idle.is_some() {
+        retire_moved(block);
+    } else {
+        // SAFETY: removed from the table, so ours alone; it is not used any more.
+        unsafe { map::uncommit(pages.address, pages.bytes) };
+        replace_oldest(block);
+    }
+    idle
+}
+
+/// Clears pages that are the caller's, and moves them between two inaccessible ones. `None`, with
+/// them where they were, if the kernel refuses, or if there are too many blocks.
+fn move_elsewhere(pages: Entry) -> Option<Entry> {
+    let (Entry { address, bytes }, page) = (pages, map::page_bytes());
+    if beside(TABLE.lock().count) != 0 {
+        return None;
+    }
+    let to = reserve(bytes, page)?;
+    zero(address, bytes);
+    // SAFETY: the pages and the room are ours, and not used.
+    if unsafe { map::move_to(address, bytes, bytes, to) } {
+        return Some(Entry { address: to - page, bytes: bytes + 2 * page });
+    }
+    unmap_pages_beside(Entry { address: to, bytes });
+    None
 }
 
 /// Takes what [`grow`] has left: two inaccessible pages with nothing between them.

@@ -7,7 +7,10 @@
 //! is in use.
 //!
 //! Neighbours are joined. A range that is much larger than a block is split, and the block gets the
-//! first part: so the block can grow into the rest.
+//! first part: so the block can grow into the rest. In a hardened process, see `hardened`, none are
+//! joined, and a block gets the last part.
+
+use sheaves_slab::internal::checking::is_hardened;
 
 /// The largest block whose mapping is kept. Without a keeper, as many bytes may be kept however
 /// little is in use.
@@ -69,6 +72,27 @@ impl Idle {
         (largest.bytes >= bytes).then(|| self.take_from(index, bytes))
     }
 
+    /// In a hardened process, where each range has an inaccessible page at both ends: takes the
+    /// end of the smallest range that has that number of bytes or is longer by `rest_min`. `forbid`
+    /// makes the last page of the rest inaccessible, and the first one of what is taken.
+    pub(crate) fn take_end(
+        &mut self,
+        bytes: usize,
+        rest_min: usize,
+        forbid: impl FnOnce(usize) -> bool,
+    ) -> Option<usize> {
+        let fits = |range: &Range| range.bytes == bytes || range.bytes >= bytes + rest_min;
+        let fitting = self.ranges().iter().enumerate().filter(|(_, range)| fits(range));
+        let (index, range) = fitting.min_by_key(|(_, range)| range.bytes)?;
+        let start = range.address + range.bytes - bytes;
+        if range.bytes != bytes && !forbid(start) {
+            return None;
+        }
+        self.ranges[index].address -= bytes;
+        self.take_front(index, bytes);
+        Some(start)
+    }
+
     fn take_from(&mut self, index: usize, bytes: usize) -> Pages {
         let Range { address, bytes: all, .. } = self.ranges[index];
         let taken = if all - bytes <= bytes / 4 { all } else { bytes };
@@ -107,12 +131,14 @@ impl Idle {
         }
     }
 
-    /// Adds a range. If there are too many, returns the oldest, which the caller unmaps.
+    /// Adds a range. If there are too many, returns the smallest, which the caller unmaps.
     #[must_use]
     pub(crate) fn put(&mut self, address: usize, bytes: usize, now_ms: u64) -> Option<Pages> {
         let mut new = Range { address, bytes, since_ms: now_ms };
         self.bytes += bytes;
-        while let Some(index) = self.ranges().iter().position(|other| new.touches(other)) {
+        while !is_hardened()
+            && let Some(index) = self.ranges().iter().position(|other| new.touches(other))
+        {
             let other = self.ranges[index];
             self.count -= 1;
             self.ranges[index] = self.ranges[self.count];
@@ -122,10 +148,12 @@ impl Idle {
                 since_ms: new.since_ms.min(other.since_ms),
             };
         }
-        let oldest = if self.count == RANGES_MAX { self.take_oldest() } else { None };
+        let smallest = (0..self.count).min_by_key(|index| self.ranges[*index].bytes);
+        let surplus =
+            smallest.filter(|_| self.count == RANGES_MAX).map(|index| self.take_all(index));
         self.ranges[self.count] = new;
         self.count += 1;
-        oldest
+        surplus
     }
 
     /// Takes the oldest range, if it was freed before `before_ms` or all ranges have more than
@@ -139,10 +167,14 @@ impl Idle {
     /// Takes the oldest range.
     pub(crate) fn take_oldest(&mut self) -> Option<Pages> {
         let ages = self.ranges().iter().enumerate();
-        let (index, range) = ages.min_by_key(|(_, range)| range.since_ms)?;
-        let pages = (range.address, range.bytes);
-        self.take_front(index, range.bytes);
-        Some(pages)
+        let (index, _) = ages.min_by_key(|(_, range)| range.since_ms)?;
+        Some(self.take_all(index))
+    }
+
+    fn take_all(&mut self, index: usize) -> Pages {
+        let Range { address, bytes, .. } = self.ranges[index];
+        self.take_front(index, bytes);
+        (address, bytes)
     }
 }
 

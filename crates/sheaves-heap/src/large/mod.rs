@@ -8,8 +8,8 @@
 //! The kernel refuses to unmap a block between two others when the process has as many mappings as
 //! it may have (`vm.max_map_count`). The table keeps such a range, whose pages are discarded and
 //! read as zeros, for the next block that fits, and offers it to the kernel again once the kernel
-//! unmaps another one. In a hardened process none is kept, and smaller blocks are here, too: see
-//! `hardened`.
+//! unmaps another one. In a hardened process no block gets it, and smaller blocks are here, too:
+//! see `hardened`.
 
 pub(crate) mod hardened;
 mod idle;
@@ -158,7 +158,9 @@ pub(crate) fn free(address: usize) -> bool {
     if is_hardened() {
         table.note_bytes();
         drop(table);
-        hardened::retire(range);
+        if let Some(idle) = hardened::retire(range) {
+            let_idle(TABLE.lock(), idle);
+        }
     } else {
         let_idle(table, range);
     }

@@ -69,11 +69,23 @@ fn use_of_one_part_keeps_no_other_part() {
 }
 
 #[test]
-fn one_range_too_many_puts_the_oldest_out() {
-    let spread: Vec<Pages> = (0..RANGES_MAX).map(|number| (2 * number * MIB, MIB)).collect();
-    let mut idle = idle(&spread);
-    assert_eq!(idle.put(1000 * MIB, MIB, 999), Some((0, MIB)));
+fn one_range_too_many_puts_the_smallest_out() {
+    let bytes_of = |number| if number == 9 { MIB / 2 } else { MIB };
+    let spread = |number| (2 * number * MIB, bytes_of(number));
+    let mut idle = idle(&(0..RANGES_MAX).map(spread).collect::<Vec<Pages>>());
+    assert_eq!(idle.put(1000 * MIB, MIB, 999), Some((18 * MIB, MIB / 2)));
     assert_eq!((idle.count, idle.bytes()), (RANGES_MAX, RANGES_MAX * MIB));
+}
+
+/// In a hardened process what is left has room for its pages, or nothing is left.
+#[test]
+fn the_end_of_a_range_is_taken() {
+    let mut idle = idle(&[(100 * MIB, 9 * MIB), (200 * MIB, 3 * MIB), (300 * MIB, 4 * MIB)]);
+    assert_eq!(idle.take_end(4 * MIB, 3, |_| unreachable!()), Some(300 * MIB), "all of it");
+    assert_eq!(idle.take_end(3 * MIB - 2, 3, |_| false), None, "the rest is too small");
+    assert_eq!(idle.take_end(3 * MIB - 3, 3, |start| start == 200 * MIB + 3), Some(200 * MIB + 3));
+    assert_eq!((idle.count, idle.bytes()), (2, 9 * MIB + 3));
+    assert!(idle.extend(200 * MIB, 3), "the rest is where it was");
 }
 
 /// Against a plain list of pages: none is in two places, and none is lost.

@@ -35,6 +35,8 @@ use crate::space::checking::Checking;
 pub(crate) const POISON: u8 = 0x6b;
 const LINE_BYTES: usize = 64;
 const PAGE_BYTES: usize = 4096;
+/// More than an object has.
+const ZERO_PAGES: usize = 64;
 /// At level 1 objects with more bytes are cleared by a call, and checked in part.
 const WHOLE_BYTES: usize = 512;
 /// The lines of such an object that are checked, besides the first and the last one.
@@ -295,16 +297,25 @@ pub(crate) fn make_inaccessible(address: usize, bytes: usize) {
 }
 
 /// Writes zeros into memory in which nothing is live, an object or a new slab. A whole page is read
-/// before it is written, unless its first line is not zero: so one without memory stays so.
+/// before it is written, unless its first line is not zero: so one without memory stays so. Behind
+/// [`ZERO_PAGES`] in a row that are zero the rest goes back to the kernel: they may have none.
 #[cold]
-pub(crate) fn zero(address: usize, count: usize) {
+pub fn zero(address: usize, count: usize) {
     let head = (address.wrapping_neg() % PAGE_BYTES).min(count);
     // SAFETY: nothing in the range is live.
     let (head, rest) = unsafe { bytes_of(address, count) }.split_at_mut(head);
     head.fill(0);
-    for page in rest.chunks_mut(PAGE_BYTES) {
+    let (rest_bytes, mut zeros) = (rest.len(), 0);
+    for (number, page) in rest.chunks_mut(PAGE_BYTES).enumerate() {
+        zeros += 1;
         if page.len() < PAGE_BYTES || bits_of(&page[..LINE_BYTES]) != 0 || bits_of(page) != 0 {
             page.fill(0);
+            zeros = 0;
+        }
+        let end = (number + 1) * PAGE_BYTES;
+        if zeros == ZERO_PAGES && rest_bytes.is_multiple_of(PAGE_BYTES) {
+            // SAFETY: as above.
+            return unsafe { map::discard(address + head.len() + end, rest_bytes - end) };
         }
     }
 }

@@ -200,6 +200,16 @@ pub unsafe fn hide(address: usize, bytes: usize) {
     let _ = drop_pages(address, bytes);
 }
 
+/// Makes memory inaccessible, with its contents. False when the kernel refuses.
+///
+/// # Safety
+/// The caller owns the range, and nothing in it is live.
+#[must_use]
+pub unsafe fn forbid(address: usize, bytes: usize) -> bool {
+    // SAFETY: the same contract.
+    unsafe { protect(address, bytes, libc::PROT_NONE) }
+}
+
 /// Undoes [`commit`]: returns the pages to the kernel, and as far as the kernel permits, makes them
 /// inaccessible.
 ///
