@@ -104,17 +104,18 @@ pub use words::{RcuWordMap, Word, WordIter};
 ///
 /// A lookup touches two cache lines: the bucket and the entry; at most one in about 25 touches a
 /// second bucket. In a map that has grown by itself an entry takes 16 to 32 bytes of the table, and
-/// a block for key and value, with 16 bytes more if these have a destructor. An empty map is about
-/// 320 bytes and has no table. `sheaves bench map` compares it with others.
+/// a block for key and value, with 16 bytes more if these have a destructor. A small table takes up
+/// to twice as much. An empty map is about 320 bytes and has no table. `sheaves bench map` compares
+/// it with others.
 ///
 /// # Resizing
 ///
 /// The table doubles when buckets have four entries on average, and halves below half an entry, but
-/// never below the capacity that was requested. The writer that detects this makes the next table
-/// (one allocation), and all writers move entries to it, sixteen chains with each change. Lookups
-/// never wait for that and never restart; they may read one bucket more. A chain that is locked is
-/// left for a later change; until then the table is not resized again. A table that is not changed
-/// any more stays half moved, which does no harm.
+/// never below the capacity that was requested. One of at most 64 buckets quadruples. The
+/// writer that detects this makes the next table (one allocation), and all writers move entries to
+/// it, sixteen chains with each change. Lookups never wait for that and never restart; they may
+/// read one bucket more. A chain that is locked is left for a later change; until then the table is
+/// not resized again. A table that is not changed any more stays half moved, which does no harm.
 ///
 /// # Memory ordering and blocking
 ///

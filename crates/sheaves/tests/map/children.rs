@@ -142,12 +142,14 @@ fn child_changes_a_chain_that_another_thread_had_locked() {
 /// A closure that forks keeps its chain also in the child.
 #[test]
 fn child_keeps_the_chain_that_its_own_thread_had_locked() {
+    /// In the chain of key 0.
+    const OTHER: u64 = 1 << 20;
     let map: &'static Map = Box::leak(Box::default());
     let mut ends = false;
     let in_child = || {
-        let other = std::thread::spawn(move || insert(map, 8));
+        let other = std::thread::spawn(move || insert(map, OTHER));
         std::thread::sleep(Duration::from_millis(300));
-        assert!(!other.is_finished() && map.get(&Key(8), &read()).is_none());
+        assert!(!other.is_finished() && map.get(&Key(OTHER), &read()).is_none());
     };
     let fork = |_: Option<&_>| {
         ends = child_ends(in_child);
@@ -163,7 +165,7 @@ fn child_keeps_the_chain_that_its_own_thread_had_locked() {
         if child == 0 {
             // SAFETY: ends the child if it hangs.
             unsafe { libc::alarm(10) };
-            other = Some(std::thread::spawn(move || insert(map, 8)));
+            other = Some(std::thread::spawn(move || insert(map, OTHER)));
             std::thread::sleep(Duration::from_millis(100));
         } else {
             let mut status = -1;
@@ -178,7 +180,7 @@ fn child_keeps_the_chain_that_its_own_thread_had_locked() {
         let is_done = other.join().is_ok();
         let found: Vec<u64> = map.iter(&read()).map(|(key, _)| key.0).collect();
         // SAFETY: ends the child at once.
-        unsafe { libc::_exit(i32::from(!is_done || found != [8])) };
+        unsafe { libc::_exit(i32::from(!is_done || found != [OTHER])) };
     }
     assert!(ends && map.is_empty());
 }

@@ -21,9 +21,9 @@ use sheaves_rcu::read;
 struct Itself(u64);
 
 impl Hasher for Itself {
-    /// In tables of up to 128 buckets the number selects the chain.
+    /// In tables of up to 256 buckets the number selects the chain.
     fn finish(&self) -> u64 {
-        (self.0 << 16..).find(|hash| (spread(*hash) ^ self.0).is_multiple_of(128)).unwrap()
+        (self.0 << 16..).find(|hash| (spread(*hash) ^ self.0).is_multiple_of(256)).unwrap()
     }
 
     fn write(&mut self, _: &[u8]) {
@@ -47,7 +47,7 @@ fn halving() -> Map {
             map.remove(&key, &read())
         };
     };
-    (0..500).for_each(|key| change(key, true));
+    (0..1000).for_each(|key| change(key, true));
     let _guard = read();
     let is_halving =
         || map.tables.table().is_some_and(|table| !table.next.load(Ordering::Relaxed).is_null());
@@ -55,7 +55,7 @@ fn halving() -> Map {
         change(0, true);
     }
     let buckets = map.tables.table().unwrap().buckets() as u64;
-    for key in (0..500).filter(|key| key % (buckets / 2) != buckets / 2 - 1) {
+    for key in (0..1000).filter(|key| key % (buckets / 2) != buckets / 2 - 1) {
         if !is_halving() {
             change(key, false);
         }
@@ -217,12 +217,12 @@ fn fork_during_a_move(copied: Option<usize>) {
         // SAFETY: the guard lasts.
         let new = unsafe { old.next() }.unwrap();
         let (units, unit) = (old.units(new), old.units(new) - 1);
-        let (first, second) = old.chains(unit, units);
-        let [low, high] = [first, second.unwrap()].map(|chain| chain.lock().unwrap().0);
+        let mut chains = old.chains(unit, units);
+        let [low, high] = [(); 2].map(|()| chains.next().unwrap().lock().unwrap().0);
         let (mut word, mut count) = (0, 0);
         // SAFETY: no other thread reaches it.
         unsafe { new.clear(unit, units) };
-        let target = new.chains(unit, units).0;
+        let target = new.chains(unit, units).next().unwrap();
         let pause = || {
             begin.send(()).unwrap();
             is_over.recv().unwrap();

@@ -204,7 +204,7 @@ impl<P: Place> Bucket<P> {
         let made = unsafe { Sheaves.alloc_zeroed(layout) }.cast::<Bucket<P>>();
         // SAFETY: null, or an empty bucket that no other thread knows.
         let Some(fresh) = (unsafe { made.as_ref() }) else { handle_alloc_error(layout) };
-        fresh.begin(0, content);
+        fresh.places[0].begin(content);
         fresh.word.publish(tag);
         // Release pairs with the Acquire in `next`. [M3]
         bucket.next.store(made, Ordering::Release);
@@ -233,10 +233,19 @@ impl<P: Place> Bucket<P> {
         }
     }
 
-    /// Occupies the place with this number, of a bucket that no other thread reaches yet.
+    /// [`Bucket::add`] to a chain that no other thread reaches yet.
+    ///
+    /// # Safety
+    /// As there.
     #[inline(always)]
-    pub(in crate::map) fn begin(&self, place: usize, content: P::Content) {
-        self.places[place].begin(content);
+    pub(in crate::map) unsafe fn begin(&self, word: &mut u64, tag: u64, content: P::Content) {
+        if let Some(place) = Places::vacant(*word).next() {
+            self.places[place].begin(content);
+            *word |= tag << (8 * place);
+        } else {
+            // SAFETY: the caller's contract.
+            unsafe { self.add(word, tag, content) };
+        }
     }
 
     /// Publishes the entries of a chain that no other thread reaches yet.

@@ -37,7 +37,7 @@ use sheaves_rcu::read;
 use sheaves_sys::{fork, report};
 
 use super::Tables;
-use super::bucket::{Bucket, Held, PLACES};
+use super::bucket::{Bucket, Held};
 use super::lock::MOVED;
 use super::table::{BUCKETS_MIN, Rehash, Table};
 
@@ -47,6 +47,9 @@ const UNITS: usize = 16;
 /// Units that a writer looks at, when all are claimed and some were left. Most have moved, and are
 /// passed by a load.
 const UNITS_PASSED: usize = 64;
+/// A table of at most this many buckets grows to this multiple, so that fewer entries move.
+const BUCKETS_SMALL_MAX: usize = 64;
+const GROWTH_SMALL: usize = 4;
 /// A table shrinks when it has more buckets per entry than this.
 const BUCKETS_PER_ENTRY_MAX: usize = 2;
 
@@ -90,12 +93,13 @@ impl<P: Rehash<S>, S> Tables<P, S> {
         }
     }
 
-    /// Called after an insertion that found its chain full: doubles the table if it is too small.
+    /// Called after an insertion that found its chain full: makes a table larger that is too small.
     #[cold]
     #[inline(never)]
     pub(in crate::map) fn grow(&self, table: &Table<P>) {
         if self.is_current(table) && table.len() > table.capacity() {
-            self.start(table, table.buckets() * 2);
+            let is_small = table.buckets() <= BUCKETS_SMALL_MAX;
+            self.start(table, table.buckets() * if is_small { GROWTH_SMALL } else { 2 });
         }
     }
 
@@ -202,7 +206,8 @@ impl<P: Rehash<S>, S> Tables<P, S> {
     /// they have moved, or another thread keeps a chain locked.
     fn move_unit(&self, old: &Table<P>, new: &Table<P>, unit: usize) -> bool {
         let units = old.units(new);
-        let (first, second) = old.chains(unit, units);
+        let mut chains = old.chains(unit, units);
+        let (Some(first), second) = (chains.next(), chains.next()) else { return false };
         // Only here does a thread hold two locks, and it waits for neither.
         let Some(low) = first.try_lock() else {
             if first.word() & MOVED != 0
@@ -221,43 +226,46 @@ impl<P: Rehash<S>, S> Tables<P, S> {
         let abort_on_unwind = AbortOnUnwind;
         // SAFETY: no other thread reaches the new chains before the first old one is marked.
         unsafe { new.clear(unit, units) };
-        let (new_low, new_high) = new.chains(unit, units);
-        let targets = [new_low, new_high.unwrap_or(new_low)];
-        let (mut words, mut counts) = ([0; 2], [0; 2]);
-        let mut copy = |content: P::Content, tag: u64| {
-            // SAFETY: its chain is locked.
-            let hash = unsafe { P::hash(content, &self.hasher, old, new) };
-            // Without a branch: each side is as likely.
-            let side = usize::from(hash as usize & units != 0 && new_high.is_some());
-            let (target, content) = (targets[side], P::with_hash(content, hash, new));
-            let (word, count) = (&mut words[side], &mut counts[side]);
-            if *count < PLACES {
-                target.begin(*count, content);
-                *word |= tag << (8 * *count);
-                *count += 1;
-            } else {
-                // SAFETY: buckets are not freed during the caller's read section, and the old locks
-                // keep other threads from these.
-                unsafe { target.add(word, tag, content) };
-            }
-        };
-        let chains = [Some(low), high.flatten()];
-        // SAFETY: buckets are not freed during the caller's read section.
-        let each = |held: &Held<'_, _>| unsafe { held.first.for_each(held.word, &mut copy) };
-        chains.iter().flatten().for_each(each);
-        // Published first, so that what a mark leads to is complete.
-        new_low.publish(words[0]);
-        if let Some(bucket) = new_high {
-            bucket.publish(words[1]);
+        let mut words = [0; GROWTH_SMALL];
+        let held = [Some(low), high.flatten()];
+        for chain in held.iter().flatten() {
+            self.copy_chain(chain, old, new, unit, &mut words);
         }
+        // Published first, so that what a mark leads to is complete.
+        new.chains(unit, units).zip(words).for_each(|(bucket, word)| bucket.publish(word));
         // In order: where the first chain is not marked, the second is not either, and where it is,
         // the new ones have the entries of both. Iterations look at the first.
-        for held in chains.into_iter().flatten() {
+        for chain in held.into_iter().flatten() {
             // SAFETY: as the comments above say.
-            unsafe { held.mark() };
+            unsafe { chain.mark() };
         }
         core::mem::forget(abort_on_unwind);
         true
+    }
+
+    /// Copies the entries of a chain of a unit into the new ones, whose words these are.
+    #[inline(always)]
+    fn copy_chain(
+        &self,
+        chain: &Held<'_, P>,
+        old: &Table<P>,
+        new: &Table<P>,
+        unit: usize,
+        words: &mut [u64; GROWTH_SMALL],
+    ) {
+        let (mask, shift) = (new.buckets() - 1, old.units(new).trailing_zeros());
+        let copy = |content: P::Content, tag: u64| {
+            // SAFETY: its chain is locked.
+            let hash = unsafe { P::hash(content, &self.hasher, old, new) };
+            let side = (hash as usize & mask) >> shift;
+            let target = new.bucket((unit + (side << shift)) as u64);
+            let word = &mut words[side % GROWTH_SMALL];
+            // SAFETY: buckets are not freed during the caller's read section, and the old locks
+            // keep other threads from these.
+            unsafe { target.begin(word, tag, P::with_hash(content, hash, new)) };
+        };
+        // SAFETY: as above.
+        unsafe { chain.first.for_each(chain.word, copy) };
     }
 
     /// Called when every entry has moved: makes the new table the map's, unless another thread has,

@@ -47,7 +47,7 @@ pub(in crate::map) unsafe fn end<P: Place>(
             if current.bucket(unit as u64).word() & MOVED != 0 {
                 continue;
             }
-            for first in current.each_chain(unit, units) {
+            for first in current.chains(unit, units) {
                 // SAFETY: no other thread knows the chain, which is valid until freed below.
                 unsafe { first.for_each(first.word(), |content, _| each(content)) };
                 // SAFETY: as above.

@@ -15,7 +15,7 @@ use super::pages;
 use crate::Sheaves;
 
 /// Buckets of the smallest table.
-pub(in crate::map) const BUCKETS_MIN: usize = 8;
+pub(in crate::map) const BUCKETS_MIN: usize = 16;
 /// Bits of its hash that a place holds beside the address of an entry.
 pub(in crate::map) const PLACE_BITS: u32 = 16;
 
@@ -29,8 +29,8 @@ pub(in crate::map) const PLACE_BITS: u32 = 16;
 ///
 /// A unit whose chains are locked when it is claimed is left for later: see `passed`.
 ///
-/// A unit is a bucket of the smaller of the two tables, and the one or two buckets of the larger
-/// one that it corresponds to.
+/// A unit is a bucket of the smaller of the two tables, and the buckets of the larger one that it
+/// corresponds to: two, or four of them if a small table grows.
 #[repr(C, align(64))]
 pub(in crate::map) struct Table<P: Place> {
     /// Number of buckets - 1; they are a power of two.
@@ -141,24 +141,20 @@ impl<P: Place> Table<P> {
         self.buckets().min(other.buckets())
     }
 
-    /// The chains of a unit: two in the larger table.
+    /// The numbers of a unit's buckets: several in the larger table.
+    fn numbers(&self, unit: usize, units: usize) -> impl Iterator<Item = usize> + use<P> {
+        // Without a division, as `step_by` has one.
+        let shift = units.trailing_zeros();
+        (0..self.buckets() >> shift).map(move |index| unit + (index << shift))
+    }
+
+    /// The chains of a unit.
     pub(in crate::map) fn chains(
         &self,
         unit: usize,
         units: usize,
-    ) -> (&Bucket<P>, Option<&Bucket<P>>) {
-        let second = (self.buckets() > units).then(|| self.bucket((unit + units) as u64));
-        (self.bucket(unit as u64), second)
-    }
-
-    /// [`Table::chains`], one after the other.
-    pub(in crate::map) fn each_chain(
-        &self,
-        unit: usize,
-        units: usize,
     ) -> impl Iterator<Item = &Bucket<P>> {
-        let (first, second) = self.chains(unit, units);
-        core::iter::once(first).chain(second)
+        self.numbers(unit, units).map(|number| self.bucket(number as u64))
     }
 
     /// Empties the chains of a unit. Their memory is as it came, or a thread that is not in this
@@ -167,7 +163,7 @@ impl<P: Place> Table<P> {
     /// # Safety
     /// No other thread reaches the chains yet.
     pub(in crate::map) unsafe fn clear(&self, unit: usize, units: usize) {
-        for number in (unit..self.buckets()).step_by(units) {
+        for number in self.numbers(unit, units) {
             // SAFETY: a bucket of the table, that nothing else uses. All zeros is an empty one.
             unsafe { self.at(number).write_bytes(0, 1) };
         }
@@ -202,8 +198,7 @@ impl<P: Place> Table<P> {
 
     /// True if a unit has moved: the mark of its last chain is made last.
     pub(in crate::map) fn has_moved(&self, unit: usize, units: usize) -> bool {
-        let (first, second) = self.chains(unit, units);
-        second.unwrap_or(first).word() & MOVED != 0
+        self.bucket((unit + self.buckets() - units) as u64).word() & MOVED != 0
     }
 
     /// The table that the entries move to.

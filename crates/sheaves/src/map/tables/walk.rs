@@ -15,10 +15,10 @@ pub(in crate::map) struct Walk<'g, P: Place> {
     table: Option<&'g Table<P>>,
     /// Where entries were moving to at the beginning.
     target: Option<&'g Table<P>>,
-    /// The next unit, the one after the last, and the second chain of the one before.
+    /// The next unit, the one after the last, and the next chain of the one before.
     pub(in crate::map) unit: usize,
     end: usize,
-    second: Option<&'g Bucket<P>>,
+    rest: Option<(&'g Table<P>, usize)>,
     /// Overflow buckets that are on their way from memory while others are visited: a ring, its
     /// first one, and their number.
     later: [Option<&'g Bucket<P>>; LATER_MAX],
@@ -44,16 +44,7 @@ impl<'g, P: Place> Walk<'g, P> {
         units: Range<usize>,
     ) -> Walk<'g, P> {
         let Range { start: unit, end } = units;
-        Walk {
-            table,
-            target,
-            unit,
-            end,
-            second: None,
-            later: [None; LATER_MAX],
-            first: 0,
-            count: 0,
-        }
+        Walk { table, target, unit, end, rest: None, later: [None; LATER_MAX], first: 0, count: 0 }
     }
 
     /// Makes it one over the unit at `position`. Returns the position after that, if it was not the
@@ -107,21 +98,23 @@ impl<'g, P: Place> Walk<'g, P> {
 
     #[inline(always)]
     fn next_chain(&mut self) -> Option<&'g Bucket<P>> {
-        if let Some(second) = self.second.take() {
-            return Some(second);
+        let (table, target) = (self.table?, self.target);
+        let (source, chain) = match self.rest.take() {
+            Some(rest) => rest,
+            None if self.unit == self.end => return None,
+            None => {
+                let first = table.bucket(self.unit as u64);
+                self.unit += 1;
+                // Of a unit the first chain is marked first, when all of its entries are in the
+                // target.
+                let source = target.filter(|_| first.word() & MOVED != 0).unwrap_or(table);
+                (source, self.unit - 1)
+            }
+        };
+        if let Some(target) = target {
+            let next = chain + table.units(target);
+            self.rest = (next < source.buckets()).then_some((source, next));
         }
-        if self.unit == self.end {
-            return None;
-        }
-        let (table, unit) = (self.table?, self.unit);
-        self.unit += 1;
-        let first = table.bucket(unit as u64);
-        let Some(target) = self.target else { return Some(first) };
-        let units = table.units(target);
-        // Of a unit the first chain is marked first, when all of its entries are in the target.
-        let source = if first.word() & MOVED == 0 { table } else { target };
-        let (first, second) = source.chains(unit, units);
-        self.second = second;
-        Some(first)
+        Some(source.bucket(chain as u64))
     }
 }
