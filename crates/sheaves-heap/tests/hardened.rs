@@ -137,8 +137,8 @@ fn waiting_bytes() -> usize {
     all().map(|(_, stats)| stats.objects_in_depot * stats.stride_bytes).sum()
 }
 
-/// However many sizes a program frees, the quarantines of all of them together have a bound. Those
-/// of a few sizes have what they had.
+/// However many sizes a program frees, the quarantines of all of them together have a bound. They
+/// keep a part in any case: a tick takes what is more than the least.
 fn many_sizes_wait_no_longer_than_a_few() {
     let free_much = |sizes: &mut dyn Iterator<Item = usize>| {
         for size in sizes {
@@ -155,7 +155,7 @@ fn many_sizes_wait_no_longer_than_a_few() {
     let few_bytes = free_much(&mut (16..256).step_by(16));
     assert!((256 << 10..5 << 20).contains(&few_bytes), "{few_bytes}");
     let many_bytes = free_much(&mut (16..30_000).step_by(80));
-    assert!((3 << 20..5 << 20).contains(&many_bytes), "{many_bytes}");
+    assert!((1 << 20..5 << 20).contains(&many_bytes), "{many_bytes}");
     // From then on most allocate what they have freed, without slabs.
     let sum = |of: fn(&CacheStats) -> u64| all().map(|(_, stats)| of(&stats)).sum::<u64>();
     let before = sum(|stats| stats.refills);
