@@ -30,13 +30,11 @@ static BLOCKS: Channel = Channel::new("sheaves_free_rcu_head", |block| {
     unsafe { sheaves_heap::free(block) };
 });
 
-/// The callback with the head's type of the RCU crate.
 pub(crate) fn call_of(call: SheavesCall) -> Option<Call> {
     // SAFETY: both take the address of a head; the two types have one layout.
     call.map(|is| unsafe { transmute::<unsafe extern "C" fn(*mut SheavesHead), Call>(is) })
 }
 
-/// True where a head may be.
 pub(crate) fn is_head(head: *mut SheavesHead) -> bool {
     !head.is_null() && head.is_aligned()
 }

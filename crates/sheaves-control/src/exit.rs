@@ -67,7 +67,6 @@ extern "C" fn end() {
     }
 }
 
-/// The format of the statistics that are asked for.
 fn format() -> Option<Format> {
     match options::STATS.word() {
         "1" => Some(Format::Text),

@@ -219,7 +219,6 @@ impl<R: Fn()> PerCpuRef<R> {
         self.count.load(Ordering::Acquire) == 0
     }
 
-    /// One transaction on the current slot's count.
     #[inline(always)]
     fn change<const AMOUNT: i32>(&self) -> Outcome {
         let Some(word) = self.counts.get() else { return Outcome::NoBlock };

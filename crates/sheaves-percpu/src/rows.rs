@@ -34,7 +34,6 @@ use crate::word::BLOCK_BYTES;
 
 /// Address space for all rows together, where address space has no limit.
 const TOTAL_BYTES: usize = 128 << 30;
-/// Address space for one row.
 pub(crate) const ROW_BYTES_MAX: usize = 1 << 30;
 /// Smallest size of a row for any number of rows, where address space has no limit.
 const ROW_BYTES_MIN: usize = 64 << 20;
@@ -43,7 +42,6 @@ const LIMIT_SHARE: usize = 16;
 
 #[unsafe(link_section = ".sheaves_load")]
 static SPACE: Space = Space::new();
-/// Distance between neighbouring rows.
 #[unsafe(link_section = ".sheaves_load")]
 static STRIDE: AtomicUsize = AtomicUsize::new(0);
 /// Number of slots; 0 before the start. The shared row comes after their rows.
@@ -52,7 +50,6 @@ static SLOTS: AtomicUsize = AtomicUsize::new(0);
 /// See [`committed_bytes`].
 #[unsafe(link_section = ".sheaves_load")]
 static COMMITTED: AtomicUsize = AtomicUsize::new(0);
-/// One bit per row.
 #[unsafe(link_section = ".sheaves_load")]
 static OPEN: [AtomicUsize; CPUS_MAX / 64 + 1] = [const { AtomicUsize::new(0) }; CPUS_MAX / 64 + 1];
 /// Sizes of the single parts: log2 of the bytes of a row per byte of the part.
@@ -134,7 +131,6 @@ pub fn slot_count() -> usize {
     SLOTS.load(Ordering::Acquire)
 }
 
-/// A single part, by its index in [`ONCE_SHIFTS`].
 #[inline]
 pub(crate) fn once(index: usize) -> &'static Part {
     &ONCE[index]
@@ -220,7 +216,6 @@ pub(crate) fn commit(bytes: usize) -> bool {
     true
 }
 
-/// The open rows, including the shared one.
 pub(crate) fn open_rows() -> impl Iterator<Item = usize> {
     // Acquire pairs with the Release in `open`.
     set_bits(|word| OPEN[word].load(Ordering::Acquire), shared() + 1)

@@ -66,7 +66,6 @@ fn complain() {
     }
 }
 
-/// Chooses the engine and the number of slots, and fills the table.
 fn choose() -> (Facts, Access) {
     // First of all: nothing else in the process may have run yet.
     options::read();

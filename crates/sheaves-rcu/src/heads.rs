@@ -159,7 +159,6 @@ impl Heads {
         self.ready.heads
     }
 
-    /// True if there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.first.is_null()
     }
@@ -195,7 +194,6 @@ pub(crate) struct Calls<Domain: 'static> {
     /// if none waits. And whether that was reported.
     pub(crate) since_ms: u64,
     pub(crate) is_reported: bool,
-    /// The next domain of the ring.
     pub(crate) next: Option<&'static Domain>,
 }
 

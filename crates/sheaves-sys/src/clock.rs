@@ -28,7 +28,6 @@ fn read(clock: libc::clockid_t) -> u64 {
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
 
-/// A duration as system calls take it.
 pub(crate) fn duration(nanoseconds: u64) -> libc::timespec {
     libc::timespec {
         tv_sec: (nanoseconds / 1_000_000_000).cast_signed(),

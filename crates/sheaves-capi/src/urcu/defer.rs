@@ -9,7 +9,6 @@ use super::calls::sheaves_urcu_barrier;
 use super::qsbr::sheaves_urcu_synchronize_rcu;
 use crate::{boxed, unboxed};
 
-/// A function that is called with a pointer.
 type Function = unsafe extern "C" fn(pointer: *mut c_void);
 
 /// A deferred function. The head is first, so that both have one address.

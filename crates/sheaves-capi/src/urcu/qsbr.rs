@@ -54,7 +54,6 @@ exports! {
     };
 }
 
-/// Runs `body` with the thread offline.
 pub(super) fn offline<R>(body: impl FnOnce() -> R) -> R {
     let was_online = is_online();
     sheaves_urcu_qsbr_thread_offline();

@@ -21,7 +21,6 @@ const UNFIT_MAX: u32 = 8;
 /// A chunk's empty pages are kept unless the other chunks have more than this many.
 const EMPTY_PAGES_HIGH: u64 = 4;
 
-/// The most chunks that one call looks at to return memory.
 const LOOKS_MAX: u32 = 64;
 
 /// The state of an allocator. Pages are those of one slot.
@@ -191,7 +190,6 @@ impl<B: Backing> Allocator<B> {
         self.lists.move_to(&mut self.records, chunk, list);
     }
 
-    /// The list of a chunk's longest run.
     #[inline]
     pub(super) fn list_for(&self, chunk: u32) -> u32 {
         match self.records.header(chunk).hints.contig.bits() {
@@ -266,7 +264,6 @@ impl<B: Backing> Allocator<B> {
         Some(next)
     }
 
-    /// True if a chunk is to be destroyed or depopulated.
     #[inline]
     fn is_surplus(&self, chunk: u32) -> bool {
         if self.is_free(chunk) { self.has_two_free() } else { self.should_depopulate(chunk) }

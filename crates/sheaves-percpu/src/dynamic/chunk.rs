@@ -272,7 +272,6 @@ pub(super) fn mask(pages: Range<u32>) -> u64 {
     (u64::MAX >> (u64::BITS - (pages.end - pages.start))) << pages.start
 }
 
-/// The maximal ranges of consecutive pages in a bit set.
 pub(super) fn ranges(mut pages: u64) -> impl Iterator<Item = Range<u32>> {
     core::iter::from_fn(move || {
         if pages == 0 {

@@ -24,7 +24,6 @@ pub struct Config {
     pub chunks_max: usize,
 }
 
-/// A valid size and alignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) size: usize,
@@ -144,7 +143,6 @@ pub(super) struct Geometry {
     pub(super) config: Config,
     /// Unit bytes = 1 << `unit_shift`.
     pub(super) unit_shift: u32,
-    /// Bits of a chunk's allocation map.
     pub(super) bits: u32,
     pub(super) pages: u32,
 }

@@ -16,7 +16,6 @@
 use core::ops::Range;
 
 pub(super) const PAGE_BITS: u32 = 1024;
-/// Words of a page's part of a bitmap.
 pub(super) const PAGE_WORDS: usize = (PAGE_BITS / u64::BITS) as usize;
 
 /// The bits from `start` up to, but not including, `end`.
@@ -77,7 +76,6 @@ pub(super) struct Hints {
     pub(super) first_free: u32,
     pub(super) left: u32,
     pub(super) right: u32,
-    /// Bits of the span.
     pub(super) bits: u32,
 }
 

@@ -16,7 +16,6 @@ use crate::dynamic::config::{GRAIN_BYTES, UNIT_BYTES_MAX};
 use crate::dynamic::records::Records;
 
 pub(super) const NONE: u32 = u32::MAX;
-/// Enough for the largest unit.
 const LISTS_MAX: usize = 64;
 /// Runs of fewer bits are small: a chunk in their lists is relegated when a request does not fit.
 const SMALL_BITS: u32 = 8;
@@ -32,7 +31,6 @@ pub(super) struct Ends {
 #[derive(Debug)]
 pub(super) struct Lists {
     pub(super) ends: [Ends; LISTS_MAX],
-    /// One bit for each list that is not empty.
     pub(super) occupied: u64,
     /// Number of the last list but one.
     pub(super) sidelined: u32,

@@ -33,7 +33,6 @@ pub(super) struct Records {
     map_words: usize,
     /// Bytes from `base` to record 0.
     bitmap_bytes: usize,
-    /// Bytes of the metadata of one chunk.
     pub(super) record_bytes: usize,
     pub(super) work: Work,
 }
@@ -86,7 +85,6 @@ impl Records {
         (chunk < self.chunks_max).then_some(chunk)
     }
 
-    /// The smallest unused chunk number.
     pub(super) fn first_vacant(&self) -> Option<u32> {
         let chunk = bits::next_zero(self.live(), 0, self.chunks_max);
         (chunk < self.chunks_max).then_some(chunk)
@@ -119,7 +117,6 @@ impl Records {
         unsafe { &mut *self.start_of(chunk).cast::<Header>() }
     }
 
-    /// All of a live chunk's metadata.
     #[inline(always)]
     pub(super) fn chunk(&mut self, chunk: u32) -> Chunk<'_> {
         let header = self.start_of(chunk).cast::<Header>();

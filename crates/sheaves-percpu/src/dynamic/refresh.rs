@@ -28,7 +28,6 @@ pub(super) fn chunk(chunk: &mut Hints, pages: &[Hints], work: &Work) {
     work.pages_refreshed(pages.len().saturating_sub(first));
 }
 
-/// A walk over pages that enters their free runs into a chunk's hints.
 struct Walk<'a> {
     chunk: &'a mut Hints,
     /// The run at the right edge of the previous page; empty when there is none.

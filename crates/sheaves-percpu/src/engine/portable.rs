@@ -154,7 +154,6 @@ pub(crate) fn take(word: &AtomicUsize, new: Cursor) -> Cursor {
     }
 }
 
-/// Rounds of spinning before a thread sleeps.
 const SPINS: u32 = 64;
 /// The first sleep; each is twice the previous one, up to [`NAP_DOUBLINGS`] times.
 const NAP_NS: u64 = 1_000;

@@ -83,7 +83,6 @@ impl PackedWord {
         self.0
     }
 
-    /// The offset in the row.
     #[inline(always)]
     pub(crate) fn offset(self) -> usize {
         self.flagged_offset() & (PackedWord::FLAG_BYTES - 1)

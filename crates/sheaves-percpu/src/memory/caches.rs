@@ -27,7 +27,6 @@ use sheaves_sys::membarrier::Reach;
 /// Number of objects that a full sheaf flushes.
 const SURPLUS: usize = Sheaf::OBJECTS_MAX / 2;
 
-/// Pops an object from the current slot's sheaf.
 #[inline]
 pub(super) fn pop(class: Class) -> Option<usize> {
     if !is_open() {

@@ -8,10 +8,8 @@
 use crate::dynamic::Shape;
 use crate::word::{Region, Word};
 
-/// The largest object with a class.
 const BYTES_MAX: usize = 256;
 pub(super) const CLASSES: usize = 24;
-/// The largest alignment of a class.
 const CLASS_ALIGN_MAX: usize = 64;
 /// Number of objects that move from the allocator to a slot at a time, for the smallest classes.
 pub(super) const BATCH_MAX: usize = 32;
@@ -66,13 +64,11 @@ impl Class {
         }
     }
 
-    /// The word that holds the cursor of the class's sheaf.
     #[inline(always)]
     pub(super) const fn word(self) -> Word {
         Region::OWN.word(self.0 as usize)
     }
 
-    /// The shape that a class requests from the allocator.
     pub(super) const fn shape(self) -> Shape {
         Shape { size: self.size(), align: self.align() }
     }

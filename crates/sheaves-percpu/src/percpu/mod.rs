@@ -228,7 +228,6 @@ impl<T: Sync + fmt::Debug> fmt::Debug for PerCpu<T> {
     }
 }
 
-/// Owns what [`PerCpu::with`] has made so far.
 struct Filling<T> {
     object: PerCpu<MaybeUninit<T>>,
     /// Rows 0..filled hold a value.

@@ -71,7 +71,6 @@ impl Cookie {
         self.advance(Urgency::Expedited, Reach::Interrupts);
     }
 
-    /// The last cookie that has passed.
     pub(crate) fn passed() -> Cookie {
         Cookie(GENERATIONS.completed())
     }

@@ -11,7 +11,6 @@ use sheaves_sys::{clock, options};
 
 use crate::reader::fences;
 
-/// The urgency of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Urgency {
     Normal,
@@ -24,7 +23,6 @@ const STARTUP_MS_MAX: u64 = 10_000;
 /// After a membarrier, a grace period that no thread waits for begins this much later.
 const INTERVAL_NS: u64 = 50_000;
 
-/// Number of [`expedite`] guards that exist.
 static GUARDS: AtomicU32 = AtomicU32::new(0);
 
 /// The state of the program's start:
@@ -74,7 +72,6 @@ pub fn end_startup() {
     let _ = STARTUP.fetch_update(Ordering::Relaxed, Ordering::Relaxed, end);
 }
 
-/// True while the program starts.
 fn is_starting() -> bool {
     // Relaxed, all: hints; nothing is published through them.
     let startup = STARTUP.load(Ordering::Relaxed);
@@ -117,7 +114,6 @@ pub(crate) fn want_at_once(number: u64) {
     WANTED.fetch_max(number, Ordering::Relaxed);
 }
 
-/// The urgency of a grace period that is polled for.
 pub(crate) fn wanted(number: u64) -> Urgency {
     // Relaxed: a hint.
     let is_wanted = WANTED.load(Ordering::Relaxed) >= number;

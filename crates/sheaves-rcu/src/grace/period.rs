@@ -60,7 +60,6 @@ static SCANNING: AtomicBool = AtomicBool::new(false);
 static SCANNED: AtomicU32 = AtomicU32::new(0);
 static SCAN_END: AtomicU32 = AtomicU32::new(0);
 static BEGAN_NS: AtomicU64 = AtomicU64::new(0);
-/// Number of membarriers so far.
 static MEMBARRIERS: AtomicU64 = AtomicU64::new(0);
 
 /// This domain, for probes.
@@ -347,7 +346,6 @@ fn complete(number: u64) {
     GENERATIONS.complete(number, &Futex);
 }
 
-/// When the last grace period began.
 pub(crate) fn began_ns() -> u64 {
     // Relaxed: as in `begin`.
     BEGAN_NS.load(Ordering::Relaxed)

@@ -43,7 +43,6 @@ use crate::heads::Calls;
 use crate::protocol::generation::Generations;
 use crate::reader::mode::{DOMAINS, FENCES, FenceMode, heavy_fence, mode};
 
-/// A slot's counts of one index.
 #[repr(C)]
 struct Pair {
     entered: SlotCell<u64>,

@@ -25,7 +25,6 @@ const CHECK_NS_MAX: u64 = 1_000_000_000;
 /// In place of a record's number: the readers that have no record.
 pub(crate) const SHARED: u32 = u32::MAX;
 
-/// The program's function.
 static CALLBACK: FnCell<fn(&Stall)> = FnCell::new();
 /// The thread that runs the program's function, 0 for none. Written by leaders.
 static CALLING: AtomicI32 = AtomicI32::new(0);

@@ -15,7 +15,6 @@ const SEQUENCES: usize = 8;
 /// Class 0 has what took less than a microsecond, class n what took less than 2^n microseconds.
 /// Written by leaders, like the rest.
 static COUNTS: [AtomicU64; LENGTHS] = [const { AtomicU64::new(0) }; LENGTHS];
-/// The time of all grace periods.
 static TOTAL_NS: AtomicU64 = AtomicU64::new(0);
 /// When the last sequences began, in nanoseconds; 0 if unknown.
 static BEGAN_NS: [AtomicU64; SEQUENCES] = [const { AtomicU64::new(0) }; SEQUENCES];
@@ -29,7 +28,6 @@ pub(super) fn count(nanoseconds: u64) {
     }
 }
 
-/// How many grace periods are in each class, and the time of all of them.
 pub(super) fn lengths() -> ([u64; LENGTHS], u64) {
     // Relaxed, both: for a report.
     let counts = COUNTS.each_ref().map(|count| count.load(Ordering::Relaxed));

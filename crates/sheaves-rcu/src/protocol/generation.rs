@@ -44,7 +44,6 @@ pub(crate) trait Sleep {
     fn wake_all(&self, word: &AtomicU32);
 }
 
-/// The bits of a futex, see the module documentation.
 const SLEEPERS: u32 = 1;
 const HAND: u32 = 2;
 const HANDS: u32 = (1 << GENERATION_SHIFT) - HAND;

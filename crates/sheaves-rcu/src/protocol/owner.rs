@@ -25,7 +25,6 @@ use super::machine::{AtomicU64, Ordering};
 #[repr(transparent)]
 pub(crate) struct Owner(pub(super) AtomicU64);
 
-/// An owner that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seen(pub(super) u64);
 

@@ -57,9 +57,7 @@ pub(crate) const OUTSIDE: u64 = 0;
 pub(crate) const FENCED: u64 = 1 << 15;
 /// No section is open, and the next one fences.
 pub(crate) const OUTSIDE_FENCED: u64 = FENCED;
-/// The bit of an open section.
 pub(crate) const READING: u64 = 1;
-/// The distance between two sequences.
 pub(crate) const STEP: u64 = 1 << 16;
 /// The first value of the process's sequence: number 1, reading.
 pub(crate) const FIRST: u64 = STEP | READING;
@@ -95,7 +93,6 @@ pub(crate) enum Readers {
     Unfenced,
 }
 
-/// How a section was left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Left {
     /// None was open here.

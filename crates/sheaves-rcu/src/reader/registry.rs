@@ -67,14 +67,12 @@ static SEGMENTS: [AtomicPtr<Segment>; SEGMENTS_MAX] =
 static USED: AtomicU32 = AtomicU32::new(0);
 /// Stack of free records: number + 1, and in the upper half a tag that each change increments.
 static FREE: AtomicU64 = AtomicU64::new(0);
-/// Number of times that a record was taken.
 static STAMPS: AtomicU64 = AtomicU64::new(0);
 /// Open sections of threads without a record; each thread knows how many are its own. A grace
 /// period waits until the count is zero: also for later sections, and for ever if such a thread has
 /// ended in a section.
 pub(crate) static OVERFLOW: AtomicU64 = AtomicU64::new(0);
 
-/// The calling thread's record, if it has one.
 pub(crate) fn own() -> Option<&'static Record> {
     let own = tls::reader();
     // SAFETY: a thread's pointer points to the constant or to a record, which is never unmapped.
@@ -158,7 +156,6 @@ fn push(number: u32) {
     let _ = FREE.fetch_update(Ordering::Release, Ordering::Relaxed, link);
 }
 
-/// The stack's next head.
 fn tagged(head: u64, link: u32) -> u64 {
     (((head >> 32) + 1) << 32) | u64::from(link)
 }

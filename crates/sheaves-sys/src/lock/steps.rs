@@ -26,7 +26,6 @@ const COUNT_BITS: u32 = 16;
 #[derive(Debug)]
 pub(super) struct Outer(#[cfg(debug_assertions)] usize);
 
-/// Begins to count the steps of a hold.
 #[inline]
 pub(super) fn begin() -> Outer {
     Outer(
@@ -78,7 +77,6 @@ fn count_step(place: &core::panic::Location<'_>) {
     here().store(own | steps, Ordering::Relaxed);
 }
 
-/// True if the calling thread has counted that.
 #[cfg(debug_assertions)]
 fn is_own(count: usize) -> bool {
     count >> COUNT_BITS << COUNT_BITS == tls::thread_pointer() << COUNT_BITS

@@ -47,7 +47,6 @@ pub(super) fn report_wrong(table: &[&Opt]) {
 /// Bytes of a wrong value that are shown.
 const VALUE_BYTES_MAX: usize = 64;
 
-/// What is wrong with a variable.
 enum Wrong<'a> {
     /// The value, for this option.
     Value(&'a Opt),
@@ -94,7 +93,6 @@ fn distance(one: &str, other: &str) -> usize {
 }
 
 const NAME: &CStr = c"SHEAVES_REPORTED";
-/// Digits of a hash.
 const DIGITS: usize = 8;
 /// Hashes that are passed on; the oldest make room.
 const HASHES_MAX: usize = 16;

@@ -150,7 +150,6 @@ fn read_environment() -> bool {
 
 const _: () = assert!(TABLE.len() <= u64::BITS as usize);
 
-/// Reads the options, and reports wrong values and misspelt names.
 fn load() {
     read();
     if !process::is_secure() {

@@ -19,7 +19,6 @@ pub struct Opt {
     value: AtomicU64,
 }
 
-/// What the value of an option may be.
 #[derive(Debug)]
 pub(super) enum Kind {
     /// One of these words, with its number.
@@ -38,7 +37,6 @@ pub(super) enum Kind {
     NotRead,
 }
 
-/// The words of an option that is on or off.
 pub(super) const FLAG: &[(&str, u64)] =
     &[("1", 1), ("true", 1), ("yes", 1), ("on", 1), ("0", 0), ("false", 0), ("no", 0), ("off", 0)];
 

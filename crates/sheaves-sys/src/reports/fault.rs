@@ -36,7 +36,6 @@ pub struct Access {
 /// Explains an access, in a signal handler.
 pub type Explain = fn(&Access);
 
-/// The function of [`install`].
 static EXPLAIN: FnCell<Explain> = FnCell::new();
 
 /// The first action that was found, and the last one: the handler, with [`RESETS`].
@@ -79,7 +78,6 @@ pub fn put_handler_first() -> bool {
     })
 }
 
-/// Installs the handler in place of an action.
 fn put_before(current: libc::sigaction) -> bool {
     let resets = if current.sa_flags & libc::SA_RESETHAND != 0 { RESETS } else { 0 };
     let found = current.sa_sigaction | resets;

@@ -19,7 +19,6 @@ impl Memory {
         Memory { block: usize::MAX, words: [0; BLOCK_WORDS] }
     }
 
-    /// Forgets what was read.
     pub(crate) fn forget(&mut self) {
         self.block = usize::MAX;
     }
@@ -46,7 +45,6 @@ impl Memory {
     }
 }
 
-/// Reads a whole block.
 fn read(address: usize, words: &mut [u64; BLOCK_WORDS]) -> bool {
     let iov = |base| libc::iovec { iov_base: base, iov_len: BLOCK_BYTES };
     let local = iov(words.as_mut_ptr().cast());

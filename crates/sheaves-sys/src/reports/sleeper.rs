@@ -12,7 +12,6 @@ use core::fmt::{self, Write as _};
 use crate::reports::peek::Memory;
 use crate::{errno, process, report, symbol, thread};
 
-/// The most functions that are named.
 const FRAMES_MAX: usize = 5;
 /// How far up the stack is searched.
 const SEARCHED_BYTES: usize = 32 << 10;
@@ -118,7 +117,6 @@ fn link_at(memory: &mut Memory, place: usize) -> Option<Link> {
     is_return.then_some(Link { frame, address })
 }
 
-/// True if the instruction before an address may be a call.
 fn is_after_call(memory: &mut Memory, address: usize) -> bool {
     // FF /2, with a form of the operand that takes as many bytes.
     let mut is_indirect = |bytes: usize| {

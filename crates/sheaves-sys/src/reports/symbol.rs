@@ -20,7 +20,6 @@ struct Found {
     rest: [u64; 8],
 }
 
-/// An exported function.
 struct Symbol {
     start: usize,
     /// The address of its name.
@@ -32,7 +31,6 @@ const DT_NULL: u64 = 0;
 const DT_STRTAB: u64 = 5;
 const DT_SYMTAB: u64 = 6;
 const DT_GNU_HASH: u64 = 0x6fff_fef5;
-/// Types of symbols.
 const STT_FUNC: u64 = 2;
 const STT_GNU_IFUNC: u64 = 10;
 /// Bytes of a symbol: index of its name, type; value; size.
@@ -40,7 +38,6 @@ const SYMBOL_BYTES: usize = 24;
 /// Most entries of a dynamic section, and of a table of symbols, that are looked at.
 const ENTRIES_MAX: usize = 128;
 const SYMBOLS_MAX: usize = 1 << 18;
-/// Most bytes of a name that are written.
 const NAME_BYTES: usize = 64;
 
 /// The object that is loaded at an address. `None` where there is none, or libc lacks a function
@@ -78,7 +75,6 @@ pub(crate) fn imports(address: usize, name: &[u8]) -> bool {
     })
 }
 
-/// True if an object is loaded at an address.
 pub(crate) fn is_in_object(address: usize) -> bool {
     link_map_at(address).is_some()
 }
@@ -181,7 +177,6 @@ fn symbol_count(memory: &mut Memory, hash: usize) -> Option<usize> {
     Some(last + 1)
 }
 
-/// True if an exported function begins at an address.
 pub(crate) fn is_function(memory: &mut Memory, address: usize) -> bool {
     function_at(memory, address).is_some_and(|symbol| symbol.start == address)
 }

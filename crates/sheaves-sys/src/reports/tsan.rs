@@ -27,7 +27,6 @@ pub fn unseen<R>(body: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Calls a function of the sanitizer's, if there is one.
 #[inline]
 fn call(function: Option<tls::Tsan>, address: *const c_void) {
     if let Some(function) = function {

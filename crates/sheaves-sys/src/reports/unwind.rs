@@ -47,7 +47,6 @@ static STATE: AtomicU8 = AtomicU8::new(Unwinder::NotFound as u8);
 static BACKTRACE: FnCell<Backtrace> = FnCell::new();
 static GET_IP: FnCell<Get> = FnCell::new();
 static GET_CFA: FnCell<Get> = FnCell::new();
-/// Where libgcc is loaded.
 static START: AtomicUsize = AtomicUsize::new(0);
 static BYTES: AtomicUsize = AtomicUsize::new(0);
 

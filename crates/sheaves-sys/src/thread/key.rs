@@ -11,7 +11,6 @@ const FIRST_LEVEL_KEYS: u32 = 32;
 const NO_KEY: u32 = u32::MAX;
 const KEY_REFUSED: u32 = u32::MAX - 1;
 
-/// The key of readers.
 static READERS: Key = Key::new();
 
 /// Makes libc call `function` at the end of every thread whose value is not null, with that value.

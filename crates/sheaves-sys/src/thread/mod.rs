@@ -178,7 +178,6 @@ fn schedule_like_main(thread: libc::pthread_t) {
     }
 }
 
-/// How a thread is scheduled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Policy {
     policy: libc::c_int,
@@ -205,7 +204,6 @@ fn nice(thread: i32) -> i32 {
     unsafe { libc::getpriority(libc::PRIO_PROCESS, thread.cast_unsigned()) }
 }
 
-/// The start routine of each thread.
 extern "C" fn run(body: *mut c_void) -> *mut c_void {
     let wanted = nice(crate::process::id());
     if nice(0) != wanted {

@@ -31,15 +31,12 @@ struct Extent {
     free: u64,
 }
 
-/// All sheaves of an extent are free.
 const ALL: u64 = !1;
 
 pub(crate) struct State {
-    /// Extents with a free sheaf.
     first: *mut Extent,
     /// Extents without a sheaf in use.
     spare: u32,
-    /// Number of mapped extents.
     mapped: usize,
 }
 
@@ -111,7 +108,6 @@ impl Extents {
         unsafe { map::unmap(address, EXTENT_BYTES) };
     }
 
-    /// Maps a spare extent if there is none.
     pub(crate) fn refill(&self) {
         if self.state.lock().spare == 0 {
             let _ = self.add();

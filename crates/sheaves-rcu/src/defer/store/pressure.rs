@@ -32,7 +32,6 @@ static OBJECTS: AtomicI64 = AtomicI64::new(0);
 static BYTES: AtomicI64 = AtomicI64::new(0);
 static ARMED: AtomicU64 = AtomicU64::new(0);
 
-/// True if the bound on the age is armed.
 #[inline]
 pub(crate) fn is_armed() -> bool {
     // Relaxed: the sealer's fence orders it after what the caller has deferred. [A1]
@@ -97,7 +96,6 @@ pub fn note_reclaimed(objects: usize, bytes: usize) {
     BYTES.fetch_sub(bytes as i64, Ordering::Relaxed);
 }
 
-/// What is sealed and not reclaimed: objects and bytes.
 pub(crate) fn sealed() -> [u64; 2] {
     // Relaxed, both: statistics.
     let counts = [&OBJECTS, &BYTES].map(|count| count.load(Ordering::Relaxed));

@@ -21,7 +21,6 @@ use crate::heads::{Head, Heads};
 
 /// The entry below the first one that is deferred. In a sealed sheaf it holds the bytes.
 pub(crate) const SENTINEL: usize = STATE_ENTRIES;
-/// Entries that fit into a sheaf.
 pub(crate) const CAPACITY: usize = Sheaf::OBJECTS_MAX - SENTINEL;
 /// Entries that have this many bytes together are sealed, and their grace period is started.
 const SEAL_BYTES: usize = 1 << 20;
@@ -51,7 +50,6 @@ pub(crate) struct Shard {
     start_after: usize,
 }
 
-/// A batch that was sealed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Batch {
     pub(crate) cookie: Cookie,
@@ -120,7 +118,6 @@ impl Shard {
         self.append(waiting, cursor, bytes)
     }
 
-    /// Seals the open sheaf, if there is one.
     pub(crate) fn seal_open(&self, waiting: &mut Waiting) -> Option<Batch> {
         let (cursor, bytes) = (waiting.open.take(), take(&mut waiting.bytes));
         cursor.is_sheaf().then(|| self.append(waiting, cursor, bytes))

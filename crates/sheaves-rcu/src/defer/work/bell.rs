@@ -29,7 +29,6 @@ static BELL: AtomicU32 = AtomicU32::new(0);
 static SLEEPING: AtomicU32 = AtomicU32::new(AWAKE);
 /// Pending requests. Taken by the thread that fulfils them.
 static REQUESTS: AtomicU32 = AtomicU32::new(0);
-/// Number of times that the reclaimer has gone to sleep.
 static SLEEPS: AtomicU32 = AtomicU32::new(0);
 
 /// Stores a request, and wakes the reclaimer if the request is new.

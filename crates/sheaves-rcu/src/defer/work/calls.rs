@@ -51,7 +51,6 @@ const SEAL_ATTEMPTS: u32 = 16;
 
 pub(crate) static ALL: [Shard; SHARDS] = [const { Shard::new(START_CALLS) }; SHARDS];
 
-/// How an attempt to exchange a full sheaf has ended.
 pub(crate) enum Exchange {
     /// Another thread has changed the slot.
     Changed,
@@ -103,7 +102,6 @@ fn shard_of(cursor: Cursor) -> usize {
     unsafe { cursor.sheaf().cursor(SENTINEL).last() >> 1 }
 }
 
-/// The shard of the calling thread's slot.
 fn here() -> usize {
     usize::try_from(current_slot()).unwrap_or(0) % SHARDS
 }
@@ -229,7 +227,6 @@ fn seal_here() -> Option<Batch> {
     None
 }
 
-/// Runs a callback whose grace period has passed.
 pub(crate) fn run(runner: usize, head: *mut Head) {
     // SAFETY: valid until it is called, by the contract of `call_rcu`.
     let Some(call) = (unsafe { (*head).finish() }) else { return };

@@ -39,13 +39,11 @@ const START_OBJECTS: usize = 4 * CAPACITY;
 pub struct Channel {
     name: &'static str,
     free: unsafe fn(*mut u8),
-    /// The next known channel.
     next: AtomicPtr<Channel>,
     is_known: AtomicBool,
     shards: [Shard; SHARDS],
 }
 
-/// The list of channels.
 static CHANNELS: AtomicPtr<Channel> = AtomicPtr::new(null_mut());
 
 impl core::fmt::Debug for Channel {
@@ -148,7 +146,6 @@ pub(crate) fn shards() -> impl Iterator<Item = &'static Shard> {
     all().flat_map(|channel| &channel.shards)
 }
 
-/// Seals the open sheaves of all channels.
 pub(crate) fn seal_all() {
     for shard in shards() {
         let _ = shard.seal_open(&mut shard.waiting.lock());

@@ -47,7 +47,6 @@ pub(crate) struct Ring {
     /// Its `next` is the first one.
     last: Option<&'static Srcu>,
     domains: usize,
-    /// Callbacks of all domains.
     heads: usize,
 }
 
@@ -62,7 +61,6 @@ impl Ring {
         self.last.and_then(|last| self.calls(last).next)
     }
 
-    /// Adds a domain at the end.
     fn link(&mut self, domain: &'static Srcu) {
         let first = self.first().unwrap_or(domain);
         self.calls(domain).next = Some(first);
@@ -72,7 +70,6 @@ impl Ring {
         self.domains += 1;
     }
 
-    /// Takes the first domain off.
     fn unlink_first(&mut self, first: &'static Srcu) {
         let second = self.calls(first).next.take();
         self.domains -= 1;
@@ -199,7 +196,6 @@ pub(crate) fn since_ms() -> Option<u64> {
     Some(SINCE_MS.load(Ordering::Relaxed)).filter(|since_ms| *since_ms != NEVER)
 }
 
-/// How many callbacks of a domain were deferred, and are done.
 pub(crate) fn counts(domain: &'static Srcu) -> (u64, u64) {
     let mut ring = RING.lock();
     let calls = ring.calls(domain);
@@ -217,7 +213,6 @@ pub(crate) fn is_done_soon(domain: &'static Srcu, target: u64, nanoseconds: u64)
     is_done
 }
 
-/// The callbacks of all domains.
 pub(crate) fn pending() -> Pending {
     let heads = RING.lock().heads;
     Pending::new(heads, heads * CALL_BYTES)

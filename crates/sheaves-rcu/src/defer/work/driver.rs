@@ -173,7 +173,6 @@ pub(crate) fn run_calls(_: &Driver) -> bool {
     any
 }
 
-/// True if the calling thread is a worker.
 pub(crate) fn is_worker() -> bool {
     // Relaxed: see `Driver::begin`.
     let is_own = |worker: &Worker| worker.thread.load(Ordering::Relaxed) == tls::thread_pointer();

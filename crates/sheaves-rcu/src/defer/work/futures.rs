@@ -23,7 +23,6 @@ use crate::grace::period::{self, GENERATIONS};
 /// A future on the list, or about to be.
 pub(crate) struct Node {
     links: Links,
-    /// The number of the grace period.
     number: u64,
     waker: Option<Waker>,
 }
@@ -54,7 +53,6 @@ impl Node {
 /// has just ended. Those of one number have a queue, so that each step looks at the heads only.
 const QUEUES: usize = 4;
 
-/// The futures that wait.
 struct List {
     queues: [Queue; QUEUES],
     /// The process's [`fork::generation`]; otherwise the list is a parent's, and its nodes are not
@@ -202,7 +200,6 @@ pub(crate) fn wait() -> bool {
     number.is_some()
 }
 
-/// Wakes the futures that are ready.
 pub(crate) fn wake_ready() {
     // Relaxed: a hint. What is added meanwhile has a request, see `reclaimer`.
     if COUNT.load(Ordering::Relaxed) == 0 {

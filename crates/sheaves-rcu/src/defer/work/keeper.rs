@@ -37,7 +37,6 @@ static ALONE: AtomicUsize = AtomicUsize::new(0);
 static TICKS: AtomicU64 = AtomicU64::new(0);
 static BUSY_NS: AtomicU64 = AtomicU64::new(0);
 
-/// The shortest time between two ticks.
 const PERIOD_MS_MIN: u64 = 10;
 /// The time between two calls of [`layers::LayerAbove::compact`] while they have an effect.
 const COMPACT_EVERY_MS: u64 = 20;
@@ -150,7 +149,6 @@ pub fn tick_here() {
     tick(Reach::Quiet);
 }
 
-/// True if something is left.
 fn tick(reach: Reach) -> bool {
     let begin_ns = clock::fine_ns();
     let is_left = layers::layers().fold(false, |is_left, layer| layer.tick(reach) | is_left);

@@ -60,7 +60,6 @@ pub(crate) fn is_running() -> bool {
     RUNNING.load(Ordering::SeqCst) != 0
 }
 
-/// True if there is a reclaimer.
 pub(crate) fn has_begun() -> bool {
     // SeqCst: as above. [B4]
     RUNNING.load(Ordering::SeqCst) == BEGUN
@@ -97,7 +96,6 @@ pub(crate) fn try_start() -> bool {
     is_running() || (may_start() && start_slow())
 }
 
-/// True if the library may have a thread.
 pub(crate) fn may_start() -> bool {
     RCU_RECLAIMERS.get() != 0 && !sandbox::is_entered()
 }
@@ -152,7 +150,6 @@ fn run() {
     }
 }
 
-/// True while the reclaimer has to come back later.
 fn has_work() -> bool {
     let is_pending = pressure::armed_ms().is_some() || pressure::sealed()[0] != 0;
     let is_pending = is_pending || domains::left_ms().is_some();

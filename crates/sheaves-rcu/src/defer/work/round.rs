@@ -31,7 +31,6 @@ static SEALED: [Deferred; 2] =
 static UNREACHED_MS: AtomicU64 = AtomicU64::new(0);
 /// The cookie that `reclaim` and `flush` advance without waiting. Written by the driver.
 static POLLED: AtomicU64 = AtomicU64::new(0);
-/// Number of grace periods that rounds have requested.
 pub(crate) static ASKED: AtomicU64 = AtomicU64::new(0);
 
 /// What waits for one cookie, or for an earlier one. Written by the driver.

@@ -48,7 +48,6 @@ pub(crate) fn begin(runner: usize, function: usize) {
     running.store(function, Ordering::Relaxed);
 }
 
-/// Notes that nothing runs.
 pub(crate) fn end(runner: usize) {
     // Relaxed: as in `begin`.
     RUNNERS[runner].running.store(0, Ordering::Relaxed);
@@ -59,7 +58,6 @@ pub(crate) fn calls() -> u64 {
     RUNNERS.iter().map(|runner| runner.calls.load(Ordering::Relaxed)).sum()
 }
 
-/// Reports callbacks that have been running for too long.
 pub(crate) fn report_stalled() {
     RUNNERS.iter().for_each(Runner::report_stalled);
 }
