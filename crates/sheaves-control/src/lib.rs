@@ -11,14 +11,13 @@
 //! It costs nothing until a tool asks: the fast paths do not change, and slow paths read one word.
 //!
 //! The modules, from the bottom up: [`layout`] (the page, and the table of its states), [`client`]
-//! (the side of a tool), `commands` (what is answered), `page` (the side of the process). Beside
-//! them, `exit` does what options ask for when the process ends.
+//! (the side of a tool), `page` (the side of the process). Beside them, `exit` does what options
+//! ask for when the process ends.
 //!
 //! A program calls nothing of it but, where a linker would leave it out, [`start`].
 #![no_std]
 
 pub mod client;
-mod commands;
 mod exit;
 pub mod layout;
 mod page;

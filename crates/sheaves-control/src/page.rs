@@ -13,18 +13,21 @@
 use core::ptr::{copy_nonoverlapping, with_exposed_provenance, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use sheaves_heap::classes;
-use sheaves_sys::errno::{ENOMEM, ENOSPC};
+use sheaves_heap::report::{self, Flush, Format};
+use sheaves_heap::{checking, classes, guard, profile};
+use sheaves_rcu::Cookie;
+use sheaves_rcu::internal::is_reclaimer;
+use sheaves_sys::errno::{EINVAL, ENOMEM, ENOSPC, EOPNOTSUPP};
 use sheaves_sys::lock::{Held, Lock};
 use sheaves_sys::report::Line;
 use sheaves_sys::{
     announce_when_loaded, errno, fork, futex, map, memfd, options, process, request,
 };
 
-use crate::commands;
 use crate::layout::{
-    ANSWER_AT, ANSWER_BYTES_MAX, ANSWERED, ANSWERING, FILE_BYTES, IDLE, MAGIC, NAME, Page,
-    REQUESTED, VERSION,
+    ANSWER_AT, ANSWER_BYTES_MAX, ANSWERED, ANSWERING, BEGIN_GRACE_PERIOD, FILE_BYTES, GUARD_OFF,
+    GUARD_ON, IDLE, MAGIC, NAME, PROFILE_DUMP, PROFILE_START, PROFILE_STOP, Page, RCU, REQUESTED,
+    STATISTICS, STATISTICS_TEXT, VERSION,
 };
 
 /// The page, once it is made: mapped by [`make`], and never unmapped.
@@ -85,7 +88,7 @@ fn answer_request(control: Held<'_, Option<&'static Page>>, page: &'static Page)
         line.clear();
         if place.is_some() { 0 } else { failure }
     };
-    let status = commands::answer(command, argument, &mut flush);
+    let status = answer_to(command, argument, &mut flush);
     page.status.store(status.cast_unsigned(), Ordering::Relaxed);
     page.answer_bytes.store(used as u64, Ordering::Relaxed);
     // Release pairs with the Acquire by which the tool reads the answer. [Q3]
@@ -96,7 +99,57 @@ fn answer_request(control: Held<'_, Option<&'static Page>>, page: &'static Page)
         unsafe { map::unmap(file, FILE_BYTES) };
     }
     drop(control);
-    commands::after(command, argument);
+    after(command, argument);
+}
+
+/// Writes the answer to a command. Returns its status.
+fn answer_to(command: u32, argument: u64, flush: &mut Flush<'_>) -> i32 {
+    match command {
+        STATISTICS => report::write(Format::Json, flush),
+        STATISTICS_TEXT => report::write(Format::Text, flush),
+        RCU => report::rcu::write(flush),
+        PROFILE_START => start_profile(argument),
+        PROFILE_STOP => {
+            profile::stop();
+            0
+        }
+        PROFILE_DUMP => profile::write(flush),
+        GUARD_ON => start_guard(argument),
+        GUARD_OFF => {
+            guard::off();
+            0
+        }
+        _ => EINVAL,
+    }
+}
+
+fn start_profile(rate: u64) -> i32 {
+    let rates = profile::RATE_BYTES_MIN as u64..=profile::RATE_BYTES_MAX as u64;
+    match rate {
+        _ if !rates.contains(&rate) => EINVAL,
+        _ if profile::start_for_tool(rate as usize) => 0,
+        _ => ENOMEM,
+    }
+}
+
+fn start_guard(one_in: u64) -> i32 {
+    match one_in {
+        0 => EINVAL,
+        _ if one_in > guard::ONE_IN_MAX as u64 => EINVAL,
+        _ if checking::is_hardened() => EOPNOTSUPP,
+        _ if guard::on_for_tool(one_in as usize) => 0,
+        _ => ENOMEM,
+    }
+}
+
+fn after(command: u32, argument: u64) {
+    if command == RCU && argument & BEGIN_GRACE_PERIOD != 0 {
+        let _cookie = Cookie::start_poll();
+    }
+    // Any other thread may be in a slow path, and libc allocates for a new thread.
+    if (command == PROFILE_START || command == GUARD_ON) && is_reclaimer() {
+        profile::find_unwinder_apart();
+    }
 }
 
 /// Makes the page. Where this fails no tool gets an answer.
