@@ -33,7 +33,7 @@
 //! |---|---|---|
 //! | `caches` | a few free objects per slot and size class | none: transactions |
 //! | `state` | the allocator of `dynamic/`, and empty sheaves | memory lock |
-//! | `backing` | commits more of the rows when chunks are created | slots lock, inside |
+//! | there | commits more of the rows when chunks are created | slots lock, inside |
 //! | `objects` | zeroes objects when they are freed | none |
 //! | `handle_map` | which objects are allocated by handle | none: atomics |
 //!
@@ -42,7 +42,6 @@
 //! is lost in the child; nothing else is.
 
 pub(crate) mod access;
-pub(crate) mod backing;
 pub(crate) mod caches;
 pub(crate) mod class;
 mod handle;
