@@ -181,6 +181,9 @@ impl<T: fmt::Debug> fmt::Debug for RcuOption<T> {
     }
 }
 
+/// Of [`RcuCell`]: that its value is never empty.
+const NEVER_EMPTY: &str = "a cell without a value";
+
 /// A value that many threads read and some replace.
 ///
 /// ```
@@ -259,8 +262,7 @@ impl<T> RcuCell<T> {
 
     /// The value, without a guard: no other thread uses the cell.
     pub fn get_mut(&mut self) -> &mut T {
-        // SAFETY: the cell always has a value, by the invariant.
-        unsafe { self.value.get_mut().unwrap_unchecked() }
+        self.value.get_mut().expect(NEVER_EMPTY)
     }
 
     /// Ends the cell and returns its value.
@@ -271,8 +273,7 @@ impl<T> RcuCell<T> {
     /// ```
     #[must_use]
     pub fn into_inner(self) -> T {
-        // SAFETY: the cell always has a value, by the invariant.
-        *unsafe { self.value.into_inner().unwrap_unchecked() }
+        *self.value.into_inner().expect(NEVER_EMPTY)
     }
 }
 
@@ -300,8 +301,7 @@ impl<T: Send + 'static> RcuCell<T> {
 
     /// Replaces the value, see [`RcuOption::swap`].
     pub fn swap(&self, new: Box<T>) -> Retired<T> {
-        // SAFETY: the cell always has a value, by the invariant.
-        unsafe { self.value.swap(Some(new)).unwrap_unchecked() }
+        self.value.swap(Some(new)).expect(NEVER_EMPTY)
     }
 
     /// Replaces the value if it is still `current`, see [`RcuOption::compare_exchange`].
@@ -314,12 +314,8 @@ impl<T: Send + 'static> RcuCell<T> {
         new: Box<T>,
         guard: &'guard Guard,
     ) -> Result<Retired<T>, Box<T>> {
-        match self.value.compare_exchange(Some(current), Some(new), guard) {
-            // SAFETY: the cell always has a value, by the invariant.
-            Ok(old) => Ok(unsafe { old.unwrap_unchecked() }),
-            // SAFETY: `Some(new)` was passed above and comes back.
-            Err(new) => Err(unsafe { new.unwrap_unchecked() }),
-        }
+        let exchanged = self.value.compare_exchange(Some(current), Some(new), guard);
+        exchanged.map(|old| old.expect(NEVER_EMPTY)).map_err(|new| new.expect(NEVER_EMPTY))
     }
 
     /// Replaces the value by the result of `make`, see [`RcuOption::update`].
@@ -334,9 +330,7 @@ impl<T: Send + 'static> RcuCell<T> {
     /// ```
     #[doc(alias = "rcu")]
     pub fn update(&self, mut make: impl FnMut(&T) -> T) -> Retired<T> {
-        let old = self.value.update(|current| current.map(&mut make));
-        // SAFETY: the cell always has a value, by the invariant.
-        unsafe { old.unwrap_unchecked() }
+        self.value.update(|current| current.map(&mut make)).expect(NEVER_EMPTY)
     }
 }
 
