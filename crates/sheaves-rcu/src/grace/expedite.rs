@@ -5,7 +5,7 @@
 //! until [`end_startup`], for at least one second and at most ten. `SHEAVES_RCU` overrides every
 //! request.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use sheaves_sys::{clock, options};
 
@@ -25,16 +25,11 @@ const INTERVAL_NS: u64 = 50_000;
 
 static GUARDS: AtomicU32 = AtomicU32::new(0);
 
-/// The state of the program's start:
-///
-/// | value | meaning | transitions |
-/// |---|---|---|
-/// | 0 | no request yet | -> the time, by the first request |
-/// | ms << 1 | began at that time of the clock | -> bit 0 set, by [`end_startup`]; -> over |
-/// | [`STARTUP_OVER`] | over | none |
+/// When the program's start began, in ms of the clock: 0 before the first request, and
+/// [`STARTUP_OVER`]. And whether [`end_startup`] was called.
 static STARTUP: AtomicU64 = AtomicU64::new(0);
 const STARTUP_OVER: u64 = u64::MAX;
-const STARTUP_END: u64 = 1;
+static HAS_STARTED: AtomicBool = AtomicBool::new(false);
 
 /// While this exists, all grace periods of the process are expedited. Guards nest and may be sent.
 #[derive(Debug)]
@@ -64,12 +59,8 @@ impl Drop for Expedite {
 /// Tells that the program has started: grace periods are expedited no longer for that reason, or
 /// from one second after the first use on. Async-signal-safe.
 pub fn end_startup() {
-    // Relaxed, both: a hint; nothing is published through it.
-    let end = |startup: u64| {
-        let began = if startup == 0 { clock::coarse_ms() << 1 } else { startup };
-        (startup != STARTUP_OVER).then_some(began | STARTUP_END)
-    };
-    let _ = STARTUP.fetch_update(Ordering::Relaxed, Ordering::Relaxed, end);
+    // Relaxed: a hint; nothing is published through it.
+    HAS_STARTED.store(true, Ordering::Relaxed);
 }
 
 fn is_starting() -> bool {
@@ -80,11 +71,12 @@ fn is_starting() -> bool {
     }
     let now = clock::coarse_ms();
     if startup == 0 {
-        let _ = STARTUP.compare_exchange(0, now << 1, Ordering::Relaxed, Ordering::Relaxed);
+        let _ = STARTUP.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
         return true;
     }
-    let limit = if startup & STARTUP_END != 0 { STARTUP_MS_MIN } else { STARTUP_MS_MAX };
-    let is_over = now.saturating_sub(startup >> 1) >= limit;
+    let has_started = HAS_STARTED.load(Ordering::Relaxed);
+    let limit = if has_started { STARTUP_MS_MIN } else { STARTUP_MS_MAX };
+    let is_over = now.saturating_sub(startup) >= limit;
     if is_over {
         STARTUP.store(STARTUP_OVER, Ordering::Relaxed);
     }

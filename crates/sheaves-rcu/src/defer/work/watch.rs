@@ -31,12 +31,8 @@ struct Runner {
 }
 
 static RUNNERS: [Runner; WORKERS + WORKERS_MAX] = [const {
-    Runner {
-        running: AtomicUsize::new(0),
-        calls: AtomicU64::new(0),
-        seen: AtomicU64::new(0),
-        seen_ms: AtomicU64::new(0),
-    }
+    let [calls, seen, seen_ms] = [const { AtomicU64::new(0) }; 3];
+    Runner { running: AtomicUsize::new(0), calls, seen, seen_ms }
 }; WORKERS + WORKERS_MAX];
 
 /// Notes that a callback begins. For the runner, like [`end`].
