@@ -82,15 +82,8 @@ fn install(index: usize) -> bool {
 
 /// Registers this project's own rseq area for the calling thread, if the engine needs it.
 pub(crate) fn register_own_area() -> bool {
-    #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
-    {
-        if tls::libc_rseq_offset().is_some() || engine::mode() == EngineMode::Portable {
-            return false;
-        }
-        rseq::register_own()
-    }
-    #[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
-    false
+    let is_needed = tls::libc_rseq_offset().is_none() && engine::mode() != EngineMode::Portable;
+    is_needed && rseq::register_own()
 }
 
 /// Prepares the first `words` words of a region in every block, present and future: each holds

@@ -7,9 +7,7 @@
 use core::sync::atomic::Ordering;
 
 use sheaves_sys::lock::Lock;
-#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
-use sheaves_sys::membarrier;
-use sheaves_sys::{options, rseq, tls, topology};
+use sheaves_sys::{membarrier, options, rseq, tls, topology};
 
 use crate::engine::{Access, EngineMode, Facts, SlotKind, mode, publish};
 use crate::table::{self, TABLE};
@@ -92,12 +90,6 @@ fn access_at(area: isize, slot_offset: usize) -> Access {
     Access { rseq_cs, slot: area + slot_offset.cast_signed() }
 }
 
-#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
-fn with_rseq() -> Option<(Facts, Access)> {
-    None
-}
-
-#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 fn with_rseq() -> Option<(Facts, Access)> {
     let area = match tls::libc_rseq_offset() {
         Some(offset) => offset,
@@ -117,13 +109,6 @@ fn with_rseq() -> Option<(Facts, Access)> {
 }
 
 /// Offset of this project's own area from the thread pointer: the same in every thread.
-#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 fn own_area_offset() -> isize {
     tls::thread_area().addr().wrapping_sub(tls::thread_pointer()).cast_signed()
-}
-
-/// Other architectures have no area and no fast path.
-#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
-fn own_area_offset() -> isize {
-    0
 }

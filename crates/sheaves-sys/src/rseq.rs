@@ -3,7 +3,6 @@
 //! glibc 2.35 and later registers one for every thread. This call is for programs where it did not
 //! (older glibc, other libc, `GLIBC_TUNABLES=glibc.pthread.rseq=0`).
 
-#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 use core::ffi::c_void;
 use core::mem::offset_of;
 
@@ -52,10 +51,9 @@ const REFUSED: i16 = -2;
 ///
 /// With musl, destructors may use the library for the first time in their first two rounds: later
 /// nothing ends the registration before the thread unmaps its stack.
-#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 #[must_use]
 pub fn register_own() -> bool {
-    if tls::virtual_slot() == REFUSED || sandbox::is_entered() {
+    if !tls::HAS_AREA || tls::virtual_slot() == REFUSED || sandbox::is_entered() {
         return false;
     }
     if UNMAPS_OWN_STACK {
@@ -74,7 +72,6 @@ pub fn register_own() -> bool {
 
 /// Ends the registration in the second round of destructors. Those that run after this one work
 /// without a slot.
-#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 unsafe extern "C" fn unregister_own(round: *mut c_void) {
     if round.addr() < LAST_ROUND {
         let _ = ENDING.set(round.addr() + 1);
@@ -93,8 +90,6 @@ unsafe extern "C" fn unregister_own(round: *mut c_void) {
     });
 }
 
-/// `rseq(2)` for the calling thread's own area.
-#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 fn call(flags: libc::c_int) -> bool {
     let bytes = size_of::<RseqArea>();
     // SAFETY: the area belongs to this thread, which has it as long as it lives.

@@ -19,7 +19,6 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use crate::futex;
 use crate::map;
 use crate::reports::unwind::{self, Unwinder};
-#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 use crate::tls;
 
 /// Stack pointer and frame pointer where a function of the library is entered: at the stack pointer
@@ -149,10 +148,7 @@ fn is_known(address: usize, page: &mut usize) -> bool {
 
 /// The top of the thread's stack if the stack pointer is below it.
 fn known_top(stack: usize) -> Option<usize> {
-    #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
     let tops = [tls::thread_pointer(), tls::libc_stack_end()];
-    #[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
-    let tops = [0; 0];
     let is_near = |top: &usize| *top > stack && *top - stack <= STACK_BYTES_MAX;
     tops.into_iter().find(is_near).map(|top| top & !7)
 }

@@ -54,6 +54,9 @@ unsafe extern "C" {
     static NO_READER: [u64; 8];
 }
 
+/// Threads have an area.
+pub const HAS_AREA: bool = true;
+
 /// The reader's word of all threads that have none of their own: all ones, never written.
 #[inline]
 pub fn no_reader() -> *const u64 {

@@ -1,5 +1,20 @@
 //! Architectures without a file of their own: no area, and so nothing that is stored per thread.
 
+use super::layout::ThreadArea;
+
+/// Threads have no area.
+pub const HAS_AREA: bool = false;
+
+/// Stands for an area, which is never accessed.
+pub fn thread_area() -> *mut ThreadArea {
+    core::ptr::with_exposed_provenance_mut(thread_pointer())
+}
+
+/// libc registers nothing that is used here.
+pub fn libc_rseq_offset() -> Option<isize> {
+    None
+}
+
 /// The reader's word of all threads that have none of their own: all ones, never written.
 pub fn no_reader() -> *const u64 {
     static NO_READER: [u64; 2] = [u64::MAX; 2];
@@ -45,6 +60,11 @@ pub fn is_single_threaded() -> bool {
 /// Unknown here: an object that contains this one has to be linked with `-z nodelete`.
 pub(crate) fn dynamic_section() -> *const [usize; 2] {
     core::ptr::null()
+}
+
+/// Unknown here: the main thread's stack is one without a top.
+pub(crate) fn libc_stack_end() -> usize {
+    0
 }
 
 /// Unknown here: no function is named in reports.
