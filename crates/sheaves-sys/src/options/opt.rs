@@ -2,8 +2,11 @@
 
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
-use core::fmt::{self, Display};
+use core::fmt::{self, Display, Write as _};
 use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::process;
+use crate::report::Line;
 
 /// The value of an option that is not set and has no default.
 pub(super) const UNSET: u64 = u64::MAX;
@@ -191,24 +194,16 @@ fn parse_limit(text: &str) -> Option<u64> {
 
 /// Writes a path, and for each `%p` in it the number of the process. False if there is no room.
 pub(super) fn expand(mut text: &[u8], path: &mut [u8; PATH_BYTES]) -> bool {
-    let (mut rest, number) = (&mut path[..], crate::process::id().unsigned_abs());
-    while let [first, after @ ..] = text {
+    let mut number = Line::new();
+    let _ = write!(number, "{}", process::id());
+    let mut rest = &mut path[..];
+    while !text.is_empty() {
         let is_number = text.starts_with(b"%p");
-        text = if is_number { &after[1..] } else { after };
-        let mut digits = [*first; 10];
-        let mut at = digits.len() - 1;
-        if is_number {
-            digits[at] = b'0' + (number % 10) as u8;
-            let mut more = number / 10;
-            while more != 0 {
-                at -= 1;
-                digits[at] = b'0' + (more % 10) as u8;
-                more /= 10;
-            }
-        }
-        let Some((room, left)) = rest.split_at_mut_checked(digits.len() - at) else { return false };
-        room.copy_from_slice(&digits[at..]);
+        let part = if is_number { number.as_bytes() } else { &text[..1] };
+        let Some((room, left)) = rest.split_at_mut_checked(part.len()) else { return false };
+        room.copy_from_slice(part);
         rest = left;
+        text = &text[1 + usize::from(is_number)..];
     }
     rest.fill(0);
     !rest.is_empty()

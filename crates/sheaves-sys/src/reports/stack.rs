@@ -65,7 +65,11 @@ pub unsafe fn walk(frame: Frame, out: &mut [usize]) -> usize {
     // SAFETY: the frame's function has not returned, so its return address is there.
     out[0] = unsafe { read(stack) };
     let top = known_top(stack).unwrap_or(stack + OTHER_BYTES_MAX);
-    let count = 1 + follow(stack, frame, top, &mut out[1..]);
+    let mut page = stack & page_mask();
+    let count = 1 + follow(stack + 1, frame, top, &mut out[1..], |word| {
+        // SAFETY: aligned, and readable.
+        is_known(word, &mut page).then(|| unsafe { read(word) })
+    });
     // Relaxed: a number.
     let is_end = |end: &AtomicUsize| end.load(Ordering::Relaxed) == out[count - 1];
     let is_done = count == out.len() || ENDS.iter().any(is_end);
@@ -108,23 +112,23 @@ unsafe fn read(address: usize) -> usize {
     unsafe { core::ptr::with_exposed_provenance::<usize>(address).read_volatile() }
 }
 
-/// Follows frame pointers while they go up, and are aligned and below `top`.
-fn follow(stack: usize, mut frame: usize, top: usize, out: &mut [usize]) -> usize {
-    let (mut lowest, mut page) = (stack, stack & page_mask());
+/// Follows frame pointers while they go up from `lowest`, and are aligned and below `top`. `read`
+/// reads an aligned word, if it can be read.
+pub(super) fn follow(
+    mut lowest: usize,
+    mut frame: usize,
+    top: usize,
+    out: &mut [usize],
+    mut read: impl FnMut(usize) -> Option<usize>,
+) -> usize {
     for (index, place) in out.iter_mut().enumerate() {
-        let is_frame = frame > lowest && frame.is_multiple_of(8) && top.saturating_sub(16) >= frame;
-        let words = [frame, frame.wrapping_add(8)];
-        let is_readable = is_frame && words.iter().all(|word| is_known(*word, &mut page));
-        // SAFETY: aligned, and readable.
-        let caller = if is_readable { unsafe { read(words[1]) } } else { 0 };
+        let is_frame =
+            frame >= lowest && frame.is_multiple_of(8) && top.saturating_sub(16) >= frame;
         // The outermost function of a thread returns to address 0, or has no frame pointer.
-        if caller < ADDRESS_MIN {
-            return index;
-        }
+        let caller = if is_frame { read(frame + 8) } else { None };
+        let Some(caller) = caller.filter(|caller| *caller >= ADDRESS_MIN) else { return index };
         *place = caller;
-        lowest = frame;
-        // SAFETY: as above.
-        frame = unsafe { read(frame) };
+        (lowest, frame) = (frame + 1, read(frame).unwrap_or(0));
     }
     out.len()
 }

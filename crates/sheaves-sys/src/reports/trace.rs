@@ -5,7 +5,7 @@ use core::fmt;
 
 use crate::fault::Access;
 use crate::report::report;
-use crate::{errno, sleeper, symbol};
+use crate::{errno, sleeper, stack, symbol};
 
 pub use crate::reports::peek::Memory;
 
@@ -26,17 +26,8 @@ impl Memory {
                 *place = caller;
                 first += 1;
             }
-            let (mut lowest, mut frame) = (access.stack, access.frame);
-            for (index, place) in out.iter_mut().enumerate().skip(first) {
-                let is_frame = frame >= lowest && frame.is_multiple_of(8);
-                let caller = if is_frame { self.address(frame + 8) } else { 0 };
-                if caller == 0 {
-                    return index;
-                }
-                *place = caller;
-                (lowest, frame) = (frame + 1, self.address(frame));
-            }
-            out.len()
+            let read = |word| Some(self.word(word)? as usize);
+            first + stack::follow(access.stack, access.frame, usize::MAX, &mut out[first..], read)
         })
     }
 
@@ -44,15 +35,10 @@ impl Memory {
     /// call of a function that begins shortly before the instruction.
     fn caller_of_leaf(&mut self, access: &Access) -> Option<usize> {
         const FUNCTION_BYTES: usize = 4096;
-        let caller =
-            Some(self.address(access.stack)).filter(|address| *address > FUNCTION_BYTES)?;
+        let caller = self.word(access.stack)? as usize;
+        let caller = Some(caller).filter(|address| *address > FUNCTION_BYTES)?;
         let function = sleeper::called_before(self, caller)?;
         access.counter.checked_sub(function).filter(|at| *at < FUNCTION_BYTES).map(|_| caller)
-    }
-
-    /// The word at an address; 0 if it cannot be read.
-    fn address(&mut self, place: usize) -> usize {
-        self.word(place).unwrap_or(0) as usize
     }
 
     /// Prints a line for each address, `prefix` in front. The first one is that of an instruction,
