@@ -33,7 +33,7 @@
 //! |---|---|---|
 //! | `caches` | a few free objects per slot and size class | none: transactions |
 //! | `state` | the allocator of `dynamic/`, and empty sheaves | memory lock |
-//! | there | commits more of the rows when chunks are created | slots lock, inside |
+//! | its `Rows` | commits more of the rows when chunks are created | slots lock, inside |
 //! | `objects` | zeroes objects when they are freed | none |
 //! | `handle_map` | which objects are allocated by handle | none: atomics |
 //!

@@ -10,8 +10,7 @@
 //!                      the driver runs the calls
 //! ```
 //!
-//! The driver is woken for every [`START_CALLS`] callbacks. A callback costs 2 ns, including the
-//! exchange of the sheaf after every 124 (example `defer_cost`, one thread, best round, Zen 4).
+//! The driver is woken for every [`START_CALLS`] callbacks. Example `defer_cost` measures one.
 //!
 //! Order: callbacks that are pushed in one slot run in that order, with two exceptions. A sheaf
 //! that a thread begins or seals while it is moved goes to the queue of the slot that it has left.
