@@ -133,14 +133,16 @@ pub(crate) fn tick(id: CacheId) -> usize {
     of(id).objects().saturating_sub(objects_max(id)) * id.shape().stride
 }
 
-/// Flushes everything, after checking all bytes.
-pub(crate) fn flush_queue(id: CacheId) {
+/// Flushes everything, after checking all bytes. True if there was something.
+pub(crate) fn flush_queue(id: CacheId) -> bool {
+    let any = of(id).objects() != 0;
     while let Some(cursor) = take_any(id) {
         // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
         let objects = unsafe { cursor.objects() };
         objects.iter().for_each(|object| object_bytes::check(id.shape(), *object));
         flush::flush_sheaf(id, cursor);
     }
+    any
 }
 
 fn take_any(id: CacheId) -> Option<Cursor> {
@@ -151,12 +153,7 @@ fn take_any(id: CacheId) -> Option<Cursor> {
 
 /// Flushes everything of all caches, when memory is out. True if there was something.
 pub(crate) fn flush_every_queue() -> bool {
-    let release = |id: CacheId| {
-        let any = of(id).objects() != 0;
-        flush_queue(id);
-        any
-    };
-    let any = registry::map_existing(release).fold(false, |any, one| any | one);
+    let any = registry::map_existing(flush_queue).fold(false, |any, one| any | one);
     release::arm_reclaimer_if_pending();
     any
 }
