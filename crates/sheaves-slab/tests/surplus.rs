@@ -7,10 +7,13 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 use std::collections::HashSet;
 
+use sheaves_slab::internal::chunk;
 use sheaves_slab::raw::{Cache, Options};
 
 const BYTES: usize = 264;
 const COUNT: usize = 400_000;
+/// A free returns less to the kernel, until a sixteenth is left.
+const RETURNED_BYTES_MAX: u64 = 1 << 20;
 
 fn random(state: &mut u64) -> u64 {
     *state ^= *state << 13;
@@ -23,6 +26,12 @@ fn resident_mib() -> usize {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: usize = text.split(' ').nth(1).unwrap().parse().unwrap();
     (pages * sheaves_sys::map::page_bytes()) >> 20
+}
+
+/// Bytes that were returned to the kernel so far.
+fn returned_bytes() -> u64 {
+    let footprint = chunk::footprint();
+    footprint.purged_bytes + footprint.holes_bytes
 }
 
 fn take(cache: &Cache, number: u64) -> NonNull<u8> {
@@ -45,10 +54,17 @@ fn frees_in_random_order_return_pages() {
     let full = resident_mib();
     assert!(full > 100, "{full} MiB");
     let kept = objects.split_off(COUNT - 500);
-    for (object, _) in objects {
+    let (mut before_bytes, mut most_bytes) = (returned_bytes(), 0);
+    for (freed, (object, _)) in objects.into_iter().enumerate() {
         // SAFETY: from this cache, not used after.
         unsafe { cache.free(object) };
+        let bytes = returned_bytes();
+        if freed < COUNT - COUNT / 16 {
+            most_bytes = most_bytes.max(bytes - before_bytes);
+        }
+        before_bytes = bytes;
     }
+    assert!(most_bytes <= RETURNED_BYTES_MAX, "a free has returned {most_bytes} bytes");
     let left = resident_mib();
     assert!(left + 50 < full, "{left} MiB of {full} are left");
 

@@ -11,6 +11,7 @@ use core::sync::atomic::Ordering;
 use sheaves_percpu::internal::Cursor;
 use sheaves_sys::{probe, tsan};
 
+use crate::moves::holes;
 use crate::moves::release::{self, Left};
 use crate::moves::slot::take_untagged;
 use crate::parts::shape::Shape;
@@ -20,6 +21,7 @@ use crate::space::cache_id::CacheId;
 use crate::space::granule::Granule;
 use crate::space::slab::{self, Slab};
 use crate::space::window::GRANULE_BYTES;
+use crate::space::work::{self, Piece};
 
 /// For the report of an address that is inside an object.
 const INSIDE: &str = "the start of an object of";
@@ -81,8 +83,29 @@ pub(crate) fn flush(id: CacheId, objects: &mut [usize]) {
         flush_run(id, shape, granule, run);
         rest = others;
     }
-    id.descriptor().depot.count_flush(shape, objects.len());
+    work::note(objects.len() * work::OF_OBJECT);
+    let is_low = id.descriptor().depot.count_flush(shape, objects.len());
     probe::flush(id.number().into(), objects.len(), shape.size);
+    if is_low {
+        discard_holes(id, shape, objects);
+    }
+}
+
+/// Discards the holes of the slabs to which objects have returned, which are sorted.
+#[cold]
+fn discard_holes(id: CacheId, shape: &Shape, objects: &[usize]) {
+    let granules = objects.iter().filter_map(|object| Granule::of(*object));
+    let (piece, mut last) = (Piece::begin(), None);
+    for first in granules.map(|granule| shape.first_granule(granule)) {
+        // The slab may be released meanwhile, or of another cache: only a look is in vain.
+        if last.replace(first) != Some(first) && slab::header(first).has_new_holes() {
+            holes::discard(id, first);
+        }
+        if piece.is_over() {
+            // The rest at the next pass or tick.
+            return;
+        }
+    }
 }
 
 /// The first granule of an object's slab, after checking that the slab is of this cache.

@@ -2,6 +2,7 @@
 //! a tagged one; and which caches there are.
 
 pub(crate) mod flush;
+pub(crate) mod holes;
 pub(crate) mod home;
 pub(crate) mod refill;
 pub(crate) mod registry;

@@ -15,44 +15,105 @@
 //! [`sheaves_rcu::internal::arm_keeper`]. A cache that is in use pays one refill for each tick; one
 //! that is not used has nothing after three.
 
+use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use sheaves_percpu::internal::{Cursor, Word, slots};
 use sheaves_percpu::slot_count;
+use sheaves_rcu::internal::keeper;
 use sheaves_sys::map;
 use sheaves_sys::membarrier::Reach;
 
 use crate::checked::{incoming, quarantine};
 use crate::moves::registry::{self, REGISTRY, if_existing};
-use crate::moves::{flush, release};
+use crate::moves::{flush, holes, release};
 use crate::parts::pool;
 use crate::space::cache_id::{CACHES_MAX, CacheId};
 use crate::space::chunk;
-use crate::space::granule::Granule;
+use crate::space::granule::{self, Granule};
 use crate::space::hint::Hint;
 use crate::space::slab::{self, Holes};
-use crate::space::window::GRANULE_BYTES;
+use crate::space::window::{CHUNK_GRANULES, GRANULE_BYTES};
+use crate::space::work::{self, Piece};
 
 /// With less left after a tick there is no other one: frees keep that small, see `chunk`.
 const LEFT_BYTES_MIN: usize = 1 << 20;
 
-/// One tick of everything in reach. True if enough is left that may be unused at the next.
+/// One tick of everything in reach. True if enough is left that may be unused at the next. In a
+/// thread of the program it is a piece, and [`go_on`] does the others.
 pub(crate) fn tick(reach: Reach) -> bool {
-    let mut left_bytes = tick_slots(reach);
-    let mut sheaves = if reach == Reach::Interrupts { usize::MAX } else { SHEAVES };
+    if reach == Reach::Quiet {
+        CACHES_LEFT.set(registry::numbers_used());
+        NEXT.set(NEXT.get().max(FIRST));
+        go_on();
+        return true;
+    }
+    CACHES_LEFT.set(0);
+    let mut left_bytes = 0;
+    each_batch(0..registry::numbers_used(), |ids, words| {
+        left_bytes += tick_slots(ids, words, reach);
+    });
     for id in registry::all_ids() {
-        tick_depot(id, &mut sheaves);
-        left_bytes += if_existing(id, quarantine::tick).unwrap_or(0);
-        left_bytes += tick_slabs(id, reach).unwrap_or(0);
+        flush_surplus(id, tick_depot(id));
+        left_bytes += tick_slabs(id, reach);
+    }
+    let walked_bytes = walk(Piece::whole(), GRANULES_MAX);
+    finish(left_bytes + walked_bytes.unwrap_or(LEFT_BYTES_MIN))
+}
+
+/// The caches that a tick of a thread of the program has not come to.
+static CACHES_LEFT: Hint = Hint::new(0);
+/// The objects that the depot of the cache behind them did not need.
+static SURPLUS: Hint = Hint::new(0);
+
+/// True if a tick is not through.
+#[inline]
+pub(crate) fn is_going_on() -> bool {
+    NEXT.get() != 0
+}
+
+/// A piece of a tick, in a thread of the program: one cache after the other, then the walk.
+pub(crate) fn go_on() {
+    let piece = Piece::begin();
+    while !piece.is_over() {
+        let number = CACHES_LEFT.get();
+        let id = CacheId::new(number as u16);
+        if SURPLUS.get() != 0 {
+            let objects = if_existing(id, |id| flush::flush_depot(id, 1)).unwrap_or(0);
+            SURPLUS.set(if objects == 0 { 0 } else { SURPLUS.get().saturating_sub(objects) });
+        } else if let Some(number) = number.checked_sub(1) {
+            tick_cache(CacheId::new(number as u16));
+            CACHES_LEFT.set(number);
+        } else {
+            if let Some(walked_bytes) = walk(piece, usize::MAX) {
+                finish(walked_bytes);
+            }
+            break;
+        }
     }
     release::arm_reclaimer_if_pending();
-    let walked_bytes = walk(reach);
-    left_bytes += walked_bytes.unwrap_or(LEFT_BYTES_MIN) + chunk::note_tick();
+}
+
+/// A tick of a cache, but for the surplus of its depot.
+fn tick_cache(id: CacheId) {
+    let number = usize::from(id.number());
+    each_batch(number..number + 1, |ids, words| {
+        LEFT_BYTES.add(tick_slots(ids, words, Reach::Quiet));
+    });
+    SURPLUS.set(tick_depot(id));
+    LEFT_BYTES.add(tick_slabs(id, Reach::Quiet));
+    work::note(1);
+}
+
+/// The end of a tick. True if so much is left that there is to be another one.
+fn finish(left_bytes: usize) -> bool {
+    let left_bytes = left_bytes + chunk::note_tick();
+    release::arm_reclaimer_if_pending();
     let is_left = left_bytes >= LEFT_BYTES_MIN;
     if !is_left {
         pool::trim();
-    } else if reach == Reach::Quiet {
-        // A thread of the program does a piece of it at each tick.
+    } else if !keeper::is_active() {
+        // Where threads of the program tick.
         chunk::note_unused(left_bytes);
     }
     is_left
@@ -62,30 +123,29 @@ pub(crate) fn tick(reach: Reach) -> bool {
 const BATCH: usize = 32;
 
 /// Flushes the sheaves of slots whose cursors have not changed since the last tick; returns the
-/// bytes of the others. May interrupt the CPUs that run this process once for [`BATCH`] caches, if
-/// there are such sheaves.
-fn tick_slots(reach: Reach) -> usize {
+/// bytes of the others. May interrupt the CPUs that run this process once, if there are such
+/// sheaves.
+fn tick_slots(ids: &[CacheId], words: &[Word], reach: Reach) -> usize {
     let Some(seen) = Seen::get() else { return 0 };
-    let mut left_bytes = 0;
-    each_batch(|ids, words| {
-        let mut any_idle = false;
-        slots::observe(words, &mut |index, slot, cursor| {
-            let is_idle = seen.note(words[index], slot, cursor);
-            any_idle |= is_idle;
-            left_bytes += if is_idle { 0 } else { cursor.fill() * ids[index / 2].shape().stride };
-        });
-        if any_idle {
-            flush_where(ids, words, reach, &|index, slot, cursor| {
-                seen.is_idle(words[index], slot, cursor)
-            });
-        }
+    let (mut left_bytes, mut any_idle) = (0, false);
+    slots::observe(words, &mut |index, slot, cursor| {
+        let is_idle = seen.note(words[index], slot, cursor);
+        any_idle |= is_idle;
+        left_bytes += if is_idle { 0 } else { cursor.fill() * ids[index / 2].shape().stride };
     });
+    if any_idle {
+        flush_where(ids, words, reach, &|index, slot, cursor| {
+            seen.is_idle(words[index], slot, cursor)
+        });
+    }
     left_bytes
 }
 
 /// Flushes the sheaves of the slots in reach.
 pub(crate) fn flush_slots(reach: Reach) {
-    each_batch(|ids, words| flush_where(ids, words, reach, &|_, _, _| true));
+    each_batch(0..registry::numbers_used(), |ids, words| {
+        flush_where(ids, words, reach, &|_, _, _| true);
+    });
 }
 
 /// A cache with less free memory in its slabs is not sparse.
@@ -103,7 +163,7 @@ pub(crate) fn compact() -> bool {
     static FREE_BYTES: Hint = Hint::new(0);
     static ROUND: Hint = Hint::new(0);
     let mut free_bytes = 0;
-    each_batch(|ids, words| {
+    each_batch(0..registry::numbers_used(), |ids, words| {
         let mut is_sparse = [false; BATCH];
         for (id, is_sparse) in ids.iter().zip(&mut is_sparse) {
             let bytes = free_bytes_if_sparse(*id);
@@ -152,16 +212,15 @@ fn flush_where(
     }
 }
 
-/// Calls `visit` with the caches that exist and two words of each, [`BATCH`] caches at a time.
-/// Under the registry lock: no cache is destroyed meanwhile.
-fn each_batch(mut visit: impl FnMut(&[CacheId], &[Word])) {
-    let numbers = registry::numbers_used();
-    for first in (0..numbers).step_by(BATCH) {
+/// Calls `visit` with those of these caches that exist and two words of each, [`BATCH`] caches at a
+/// time. Under the registry lock: no cache is destroyed meanwhile.
+fn each_batch(numbers: Range<usize>, mut visit: impl FnMut(&[CacheId], &[Word])) {
+    for first in numbers.clone().step_by(BATCH) {
         let registry = REGISTRY.lock();
         let mut ids = [CacheId::new(0); BATCH];
         let mut words = [Word::new(0); 2 * BATCH];
         let mut count = 0;
-        for number in first..numbers.min(first + BATCH) {
+        for number in first..numbers.end.min(first + BATCH) {
             let id = CacheId::new(number as u16);
             if registry.has(id) {
                 ids[count] = id;
@@ -212,20 +271,21 @@ impl Seen {
     }
 }
 
-/// Sheaves that are flushed at one hold of the registry lock, and at a tick of a thread of the
-/// program.
+/// Sheaves that are flushed at one hold of the registry lock.
 const SHEAVES: usize = 64;
 
-/// Flushes what the depot did not need since the last tick, `sheaves` at the most.
-fn tick_depot(id: CacheId, sheaves: &mut usize) {
-    let mut surplus = if_existing(id, |id| id.descriptor().depot.tick(id.shape())).unwrap_or(0);
-    while surplus > 0 && *sheaves > 0 {
-        let most = SHEAVES.min(*sheaves);
-        match if_existing(id, |id| flush::flush_depot(id, most)) {
+/// The objects of the depot that were not needed since the last tick.
+fn tick_depot(id: CacheId) -> usize {
+    if_existing(id, |id| id.descriptor().depot.tick(id.shape())).unwrap_or(0)
+}
+
+/// Flushes this many objects of the depot, or a few more.
+fn flush_surplus(id: CacheId, mut surplus: usize) {
+    while surplus > 0 {
+        match if_existing(id, |id| flush::flush_depot(id, SHEAVES)) {
             None | Some(0) => return,
             Some(count) => surplus = surplus.saturating_sub(count),
         }
-        *sheaves -= most;
     }
 }
 
@@ -235,8 +295,9 @@ pub(crate) fn flush_depot(id: CacheId) {
 }
 
 /// Releases the empty slabs of a cache that was not used since the last tick; one step of that in a
-/// thread of the program. Returns the bytes that are left in empty slabs and in the depot.
-fn tick_slabs(id: CacheId, reach: Reach) -> Option<usize> {
+/// thread of the program. Returns the bytes that are left in empty slabs, in the depot, and in
+/// quarantine.
+fn tick_slabs(id: CacheId, reach: Reach) -> usize {
     let shrink_if_unused = |id: CacheId| {
         let descriptor = id.descriptor();
         let was_used = descriptor.depot.was_used(descriptor.slabs.lock().counts.refills);
@@ -245,56 +306,48 @@ fn tick_slabs(id: CacheId, reach: Reach) -> Option<usize> {
         }
         !was_used
     };
-    if if_existing(id, shrink_if_unused)? {
+    if if_existing(id, shrink_if_unused) == Some(true) {
         while if_existing(id, release::release_step) == Some(true) && reach == Reach::Interrupts {}
     }
-    if_existing(id, |id| {
+    let left_bytes = |id: CacheId| {
         let (descriptor, shape) = (id.descriptor(), id.shape());
         let empty = descriptor.slabs.lock().counts.empty as usize;
-        empty * shape.granules * GRANULE_BYTES + descriptor.depot.objects() * shape.stride
-    })
+        let free_bytes = descriptor.depot.objects() * shape.stride;
+        empty * shape.granules * GRANULE_BYTES + free_bytes + quarantine::tick(id)
+    };
+    if_existing(id, left_bytes).unwrap_or(0)
 }
 
-/// A tick of the library's thread walks over this many chunks at most: 4 GiB in 2 ms.
-const CHUNKS_MAX: usize = 2048;
-/// A piece of a thread of the program ends after this many chunks, or bytes that are discarded:
-/// where these are single pages, that is 256 system calls.
-const PIECE_CHUNKS: usize = 64;
-const PIECE_BYTES: u64 = 1 << 20;
-
-/// The chunk at which the walk over the heap goes on; 0 if it is through.
+/// A tick of the library's thread walks over this many granules at most: 4 GiB in 2 ms.
+const GRANULES_MAX: usize = 2048 * CHUNK_GRANULES;
+/// The granule at which the walk over the heap goes on, counted from [`FIRST`]; 0 if it is through.
 static NEXT: Hint = Hint::new(0);
+const FIRST: usize = 1;
 /// What it has left of the free objects so far, in bytes.
 static LEFT_BYTES: Hint = Hint::new(0);
 
-/// True if a tick is not through the heap.
-#[inline]
-pub(crate) fn is_walking() -> bool {
-    NEXT.get() != 0
-}
-
-/// A piece of the walk over the heap: discards the holes of slabs that have as many free objects as
-/// at the last walk, and what is free since then. Returns the bytes of free objects in the other
+/// Goes on with the walk over the heap: discards the holes of slabs that have as many free objects
+/// as at the last walk, and what is free since then. Returns the bytes of free objects in the other
 /// slabs once it is through, `None` before.
-pub(crate) fn walk(reach: Reach) -> Option<usize> {
-    let (chunks_max, bytes_max) = match reach {
-        Reach::Interrupts => (CHUNKS_MAX, u64::MAX),
-        Reach::Quiet => (PIECE_CHUNKS, PIECE_BYTES),
-    };
-    let (first, holes_before) = (NEXT.get(), slab::holes_bytes());
-    let mut freed_bytes = 0;
-    for index in first..first + chunks_max {
-        let Some(bytes) = chunk::tick(index) else {
-            NEXT.set(0);
-            return Some(LEFT_BYTES.swap(0));
-        };
-        freed_bytes += bytes as u64;
-        LEFT_BYTES.add(chunk::granules(index).map(tick_holes).sum());
-        NEXT.set(index + 1);
-        if freed_bytes + slab::holes_bytes() - holes_before >= bytes_max {
-            break;
+fn walk(piece: Piece, granules_max: usize) -> Option<usize> {
+    let mut number = NEXT.get().max(FIRST) - FIRST;
+    let end = number.saturating_add(granules_max);
+    while number < end && !piece.is_over() {
+        if number.is_multiple_of(CHUNK_GRANULES) {
+            match chunk::tick(number / CHUNK_GRANULES) {
+                None => {
+                    NEXT.set(0);
+                    return Some(LEFT_BYTES.swap(0));
+                }
+                // There may be more in the chunk.
+                Some(chunk::PIECE_GRANULES..) => continue,
+                Some(_) => work::note(1),
+            }
         }
+        LEFT_BYTES.add(tick_holes(granule::first().after(number)));
+        number += 1;
     }
+    NEXT.set(number + FIRST);
     None
 }
 
@@ -304,6 +357,7 @@ fn tick_holes(granule: Granule) -> usize {
     if granule.entry() == 0 {
         return 0;
     }
+    work::note(1);
     match slab::header(granule).tick_holes() {
         Holes::NothingToDo => 0,
         Holes::Changed => free_bytes(granule),
@@ -331,14 +385,12 @@ fn with_cache_of<R>(granule: Granule, act: impl FnOnce(CacheId) -> R) -> Option<
 
 /// Discards the pages that are wholly inside free objects of the slab that begins with a granule.
 pub(crate) fn discard_holes(granule: Granule) {
-    with_cache_of(granule, |id| {
-        let shape = id.shape();
-        let _slabs = id.descriptor().slabs.lock();
-        // Relaxed: under the cache's lock; a slab of another cache, or of none, has another value.
-        let is_ours = slab::header(granule).cache.load(Ordering::Relaxed) == id.in_header();
-        if is_ours && shape.may_discard() {
-            chunk::note_holes(granule);
-            slab::discard_free_objects(granule, shape.stride, shape.slab_objects);
-        }
-    });
+    with_cache_of(granule, |id| holes::discard(id, granule));
+}
+
+/// The same if objects of the slab became free since its holes were discarded.
+pub(crate) fn discard_new_holes(granule: Granule) {
+    if slab::header(granule).has_new_holes() {
+        discard_holes(granule);
+    }
 }

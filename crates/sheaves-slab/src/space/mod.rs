@@ -9,3 +9,4 @@ pub(crate) mod hint;
 pub mod limit;
 pub mod slab;
 pub mod window;
+pub(crate) mod work;

@@ -36,6 +36,7 @@ use crate::space::cache_id::{CLASSES_MAX, CacheId, WATCHED};
 use crate::space::granule::{self, Granule};
 use crate::space::hint::Hint;
 use crate::space::window::{self, SLAB_HEADER_BYTES};
+use crate::space::work;
 
 const BITMAP_WORDS: usize = 64;
 /// The most objects of a slab.
@@ -186,6 +187,7 @@ pub(crate) fn discard_free_objects(first: Granule, stride: usize, objects: usize
             unsafe { map::discard(from, to - from) };
             HOLES_BYTES.add(to - from);
             probe::purge(from, to - from);
+            work::note(work::OF_CALL + (to - from) / page * work::OF_PAGE);
         }
         index += run + 1;
     }
@@ -258,6 +260,12 @@ impl Slab {
             return Holes::Unchanged;
         }
         if seen / 2 != free && free != 0 { Holes::Changed } else { Holes::NothingToDo }
+    }
+
+    /// True if objects became free since the holes were discarded; the caller discards them.
+    pub(crate) fn has_new_holes(&self) -> bool {
+        // The first of two ticks may only note their number.
+        (0..2).any(|_| self.tick_holes() == Holes::Unchanged)
     }
 
     /// Takes up to `wanted` objects, lowest first; `take` gets the object's index and, in

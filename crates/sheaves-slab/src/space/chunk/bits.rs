@@ -21,6 +21,12 @@ pub(super) fn longest_run(mut bits: u32) -> usize {
     length
 }
 
+/// The lowest `count` of the set bits.
+pub(super) fn lowest(bits: u32, count: usize) -> u32 {
+    let others = (0..count.min(32)).fold(bits, |bits, _| bits & bits.wrapping_sub(1));
+    bits & !others
+}
+
 /// The bits at multiples of a power of two.
 pub(super) fn multiples_of(align: usize) -> u32 {
     (0..32).filter(|bit| bit % align == 0).fold(0, |bits, bit| bits | 1 << bit)

@@ -6,25 +6,29 @@ use sheaves_rcu::internal::{self, keeper};
 use sheaves_sys::membarrier::Reach;
 use sheaves_sys::{clock, errno, request, tls};
 
-use super::discard::{Free, discard_in_chunk};
+use super::discard::{Free, PIECE_GRANULES, discard_in_chunk};
 use super::due::{self, KEEP, LIMIT, START, SURPLUS, SWEEP, TICK};
 use super::state::{CHUNKS, Chunks};
+use crate::space::hint::Hint;
 use crate::space::limit;
 use crate::space::window::GRANULE_BYTES;
 
 /// Without a keeper, this many bytes may be free and hold old contents, or a quarter of those in
 /// use.
 const DIRTY_BYTES_MAX: usize = 8 << 20;
-/// What is above that goes back in pieces of this many bytes.
-const PIECE_BYTES: usize = 8 << 20;
-const PIECE_CHUNKS: usize = 256;
+/// What is above that goes back in pieces of [`PIECE_GRANULES`] or twice what was freed, up to 1.5
+/// MiB, which take 0.1 ms. A piece looks at this many chunks at most.
+const PIECE_GRANULES_MAX: usize = 24;
+const PIECE_CHUNKS: usize = 64;
+/// Granules that were freed while there was too much, and half of what pieces have returned less.
+static FREED: Hint = Hint::new(0);
 /// Less is not worth a keeper.
 const MUCH_BYTES: usize = 1 << 20;
 /// The same in granules.
 const MUCH: usize = MUCH_BYTES / GRANULE_BYTES;
 
-/// Called when a run was freed.
-pub(super) fn note_freed(chunks: &Chunks) {
+/// Called when a run of that many granules was freed.
+pub(super) fn note_freed(chunks: &Chunks, count: usize) {
     if chunks.dirty >= MUCH {
         due::note_unused(chunks.dirty * GRANULE_BYTES);
     }
@@ -33,6 +37,7 @@ pub(super) fn note_freed(chunks: &Chunks) {
         return;
     }
     if is_surplus {
+        FREED.add(count);
         due::note(SURPLUS);
     }
     if let Some(period_ms) = keeper::period_ms() {
@@ -135,26 +140,23 @@ fn do_due() {
     }
 }
 
-/// Discards a piece of what is dirty, as far as that is too much. Begins with the chunk to which
-/// something was given last, goes down from there, and looks at [`PIECE_CHUNKS`] at most.
+/// Discards a piece of what is dirty, as far as that is too much. Goes down from where the last one
+/// ended, over [`PIECE_CHUNKS`] at the most.
 fn discard_surplus() {
-    let (last, count) = {
-        let chunks = CHUNKS.lock();
-        (chunks.given_last.min(chunks.count), chunks.count)
-    };
-    let mut bytes = 0;
-    for step in 0..count.min(PIECE_CHUNKS) {
-        let index = (last + count - step) % count;
-        bytes += discard_in_chunk(index, Free::Dirty);
+    let most = (2 * FREED.get()).clamp(PIECE_GRANULES, PIECE_GRANULES_MAX);
+    FREED.sub_to_zero(most / 2);
+    let mut granules = 0;
+    for _ in 0..PIECE_CHUNKS {
+        let index = CHUNKS.lock().discard_next;
+        granules += discard_in_chunk(index, Free::Dirty, most - granules);
         let mut chunks = CHUNKS.lock();
         if chunks.dirty <= dirty_max(&chunks) {
             return;
         }
-        // The next piece goes on there, if nothing is given meanwhile.
-        chunks.given_last = (index + count - 1) % count;
-        if bytes >= PIECE_BYTES {
+        if granules >= most {
             break;
         }
+        chunks.discard_next = index.checked_sub(1).unwrap_or(chunks.count - 1);
     }
     due::note(SURPLUS);
 }

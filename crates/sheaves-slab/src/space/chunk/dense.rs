@@ -10,6 +10,7 @@ use sheaves_sys::vm;
 use super::advice::{Advice, HugePages};
 use super::state::{Chunk, Chunks, granule_of};
 use crate::space::window::{CHUNK_BYTES, CHUNK_GRANULES};
+use crate::space::work;
 
 /// Time in which a chunk is dense before it asks for a huge page.
 pub(super) const DENSE_MS: u32 = 10_000;
@@ -79,6 +80,7 @@ impl Chunks {
         self.chunk_mut(index).dense_ms = dense_ms;
         if self.advice(index) == Advice::Prefer {
             self.avoid(index, vm::MAPPINGS_MAX / SHARE);
+            work::note(work::OF_ADVICE);
         }
     }
 

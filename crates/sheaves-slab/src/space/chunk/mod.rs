@@ -30,7 +30,7 @@ mod state;
 
 pub(crate) use advice::HugePages;
 pub use deal::{do_due_after_alloc, do_due_after_free};
-pub(crate) use discard::{granules, note_tick, tick};
+pub(crate) use discard::{PIECE_GRANULES, note_tick, tick};
 pub use discard::{note_holes, trim};
 pub use due::{note_other_bytes, note_unused};
 pub(crate) use due::{note_sweep, note_use};

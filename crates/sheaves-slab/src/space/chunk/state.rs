@@ -49,8 +49,8 @@ pub(crate) struct Chunks {
     /// No chunk below these has room for a run of `index + 1` free granules; and of those with old
     /// contents.
     pub(super) first_fit: [[u32; CHUNK_GRANULES]; 2],
-    /// The chunk to which granules were last given.
-    pub(super) given_last: usize,
+    /// The chunk with which a piece that discards surplus begins.
+    pub(super) discard_next: usize,
     /// Number of granules that are free and hold old contents.
     pub(super) dirty: usize,
     /// Number of granules in use.
@@ -72,7 +72,7 @@ pub(crate) static CHUNKS: Lock<Chunks> = Lock::new(Chunks {
     top: 0,
     skipped: 0,
     first_fit: [[0; CHUNK_GRANULES]; 2],
-    given_last: 0,
+    discard_next: 0,
     dirty: 0,
     used: 0,
     discarded: 0,
@@ -374,7 +374,6 @@ impl Chunks {
         } else {
             chunk.young |= mask;
             self.dirty += mask.count_ones() as usize;
-            self.given_last = index;
         }
         self.used -= mask.count_ones() as usize;
         due::note_bytes(self.bytes());
