@@ -298,7 +298,7 @@ pub(crate) fn make_inaccessible(address: usize, bytes: usize) {
 
 /// Writes zeros into memory in which nothing is live, an object or a new slab. A whole page is read
 /// before it is written, unless its first line is not zero: so one without memory stays so. Behind
-/// [`ZERO_PAGES`] in a row that are zero the rest goes back to the kernel: they may have none.
+/// 64 in a row that are zero the rest goes back to the kernel: they may have none.
 #[cold]
 pub fn zero(address: usize, count: usize) {
     let head = (address.wrapping_neg() % PAGE_BYTES).min(count);
