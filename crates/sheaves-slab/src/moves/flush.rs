@@ -74,38 +74,19 @@ pub(crate) fn flush(id: CacheId, objects: &mut [usize]) {
     }
     tsan::unseen(|| objects.sort_unstable());
     let shape = id.shape();
+    work::note(objects.len() * work::OF_OBJECT);
+    let is_low = id.descriptor().depot.count_flush(shape, objects.len());
+    let discarding = is_low.then(Piece::begin);
     let mut rest = &*objects;
     while let Some(first) = rest.first() {
         let granule = slab_of(id, shape, *first);
         let end = granule.address() + shape.granules * GRANULE_BYTES;
         let count = rest.partition_point(|object| *object < end);
         let (run, others) = rest.split_at(count);
-        flush_run(id, shape, granule, run);
+        flush_run(id, shape, granule, run, discarding);
         rest = others;
     }
-    work::note(objects.len() * work::OF_OBJECT);
-    let is_low = id.descriptor().depot.count_flush(shape, objects.len());
     probe::flush(id.number().into(), objects.len(), shape.size);
-    if is_low {
-        discard_holes(id, shape, objects);
-    }
-}
-
-/// Discards the holes of the slabs to which objects have returned, which are sorted.
-#[cold]
-fn discard_holes(id: CacheId, shape: &Shape, objects: &[usize]) {
-    let granules = objects.iter().filter_map(|object| Granule::of(*object));
-    let (piece, mut last) = (Piece::begin(), None);
-    for first in granules.map(|granule| shape.first_granule(granule)) {
-        // The slab may be released meanwhile, or of another cache: only a look is in vain.
-        if last.replace(first) != Some(first) && slab::header(first).has_new_holes() {
-            holes::discard(id, first);
-        }
-        if piece.is_over() {
-            // The rest at the next pass or tick.
-            return;
-        }
-    }
 }
 
 /// The first granule of an object's slab, after checking that the slab is of this cache.
@@ -136,8 +117,15 @@ pub(crate) fn slab_and_index(id: CacheId, object: usize) -> (&'static Slab, usiz
     }
 }
 
-/// Flushes objects of one slab.
-fn flush_run(id: CacheId, shape: &Shape, granule: Granule, run: &[usize]) {
+/// Flushes objects of one slab, and discards their pages as long as the piece is not over. The rest
+/// is for the next pass or tick.
+fn flush_run(
+    id: CacheId,
+    shape: &Shape,
+    granule: Granule,
+    run: &[usize],
+    discarding: Option<Piece>,
+) {
     let slab = slab::header(granule);
     let start = granule.address();
     let (mut word, mut bits) = (0, 0_u64);
@@ -157,6 +145,9 @@ fn flush_run(id: CacheId, shape: &Shape, granule: Granule, run: &[usize]) {
     }
     put(id, slab, word, bits, start);
     let before = counting::count_put(&slab.free, run.len() as u32) as usize;
+    if discarding.is_some_and(|piece| !piece.is_over()) {
+        holes::discard_of(id, granule, run);
+    }
     if counting::must_check_list(before, run.len(), shape.slab_objects) {
         relist(id, shape, granule);
     }

@@ -183,17 +183,47 @@ pub(crate) fn discard_free_objects(first: Granule, stride: usize, objects: usize
         let from = (start + index * stride).next_multiple_of(page);
         let to = (start + (index + run) * stride) / page * page;
         if from < to {
-            // SAFETY: these pages hold free objects only, and no thread can take them now.
-            unsafe { map::discard(from, to - from) };
-            HOLES_BYTES.add(to - from);
-            probe::purge(from, to - from);
-            work::note(work::OF_CALL + (to - from) / page * work::OF_PAGE);
+            discard_hole(from, to);
         }
         index += run + 1;
     }
 }
 
-/// Bytes that [`discard_free_objects`] has discarded so far.
+/// Discards the pages of these objects, which are sorted and have returned to the slab a moment
+/// ago, if they hold free objects only. Under the cache's lock, like [`discard_free_objects`].
+pub(crate) fn discard_pages_of(first: Granule, stride: usize, objects: usize, freed: &[usize]) {
+    let page = map::page_bytes();
+    let (slab, start) = (header(first), first.address());
+    let end = start + objects * stride;
+    let is_hole = |at: usize| {
+        let mut of_page = (at - start) / stride..=(at + page - 1 - start) / stride;
+        at + page <= end && of_page.all(|object| slab.is_free(object))
+    };
+    // The end of the pages that were looked at.
+    let mut next = start;
+    for object in freed {
+        let mut from = next.max(object / page * page);
+        next = (object + stride).next_multiple_of(page);
+        while from < next {
+            let to = (from..next).step_by(page).find(|at| !is_hole(*at)).unwrap_or(next);
+            if from < to {
+                discard_hole(from, to);
+            }
+            from = to + page;
+        }
+    }
+    slab.note_discarded(freed.len());
+}
+
+fn discard_hole(from: usize, to: usize) {
+    // SAFETY: these pages hold free objects only, and no thread can take them now.
+    unsafe { map::discard(from, to - from) };
+    HOLES_BYTES.add(to - from);
+    work::note(work::OF_CALL + (to - from) / map::page_bytes() * work::OF_PAGE);
+    probe::purge(from, to - from);
+}
+
+/// Bytes that [`discard_free_objects`] and [`discard_pages_of`] have discarded so far.
 static HOLES_BYTES: Hint = Hint::new(0);
 
 pub(crate) fn holes_bytes() -> u64 {
@@ -260,6 +290,15 @@ impl Slab {
             return Holes::Unchanged;
         }
         if seen / 2 != free && free != 0 { Holes::Changed } else { Holes::NothingToDo }
+    }
+
+    /// If all holes were discarded before the last `more` objects became free, they are now.
+    fn note_discarded(&self, more: usize) {
+        // Relaxed, all: as in `tick_holes`.
+        let (free, seen) = (self.free.load(Ordering::Relaxed), self.holes.load(Ordering::Relaxed));
+        if seen + 2 * more as u32 == 2 * free + 1 {
+            self.holes.store(2 * free + 1, Ordering::Relaxed);
+        }
     }
 
     /// True if objects became free since the holes were discarded; the caller discards them.

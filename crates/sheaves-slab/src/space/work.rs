@@ -17,7 +17,7 @@ pub(crate) const OF_ADVICE: usize = 30;
 const LOOKS_MIN: usize = 200;
 /// What is unused may be this many times what is in use until pieces grow with that, up to 16 times
 /// the least.
-const TIMES_UNUSED: usize = 16;
+const TIMES_UNUSED: usize = 8;
 
 /// What a piece does.
 static LOOKS: Hint = Hint::new(LOOKS_MIN);
