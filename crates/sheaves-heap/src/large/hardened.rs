@@ -138,6 +138,10 @@ pub(super) fn retire(block: Entry) -> Option<Entry> {
     idle
 }
 
+/// Behind this number of pages in a row that are zero, a block counts as unused: a look at a page
+/// without memory is a page fault.
+const ZERO_PAGES: usize = 8;
+
 /// Clears pages that are the caller's, and moves them between two inaccessible ones. `None`, with
 /// them where they were, if the kernel refuses, or if there are too many blocks.
 fn move_elsewhere(pages: Entry) -> Option<Entry> {
@@ -146,7 +150,7 @@ fn move_elsewhere(pages: Entry) -> Option<Entry> {
         return None;
     }
     let to = reserve(bytes, page)?;
-    zero(address, bytes);
+    zero(address, bytes, ZERO_PAGES);
     // SAFETY: the pages and the room are ours, and not used.
     if unsafe { map::move_to(address, bytes, bytes, to) } {
         return Some(Entry { address: to - page, bytes: bytes + 2 * page });

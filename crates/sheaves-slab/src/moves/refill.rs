@@ -133,7 +133,7 @@ fn make_slab(shape: &Shape) -> Option<Run> {
     let made = chunk::begin_run(shape.granules, shape.slab_align())?;
     let address = made.first.address();
     if !shape.is_plain() && !made.reads_zero {
-        object_bytes::zero(address, shape.granules * GRANULE_BYTES);
+        object_bytes::zero(address, shape.granules * GRANULE_BYTES, usize::MAX);
     }
     if let Some(constructor) = shape.constructor {
         assert_none_held();

@@ -35,8 +35,6 @@ use crate::space::checking::Checking;
 pub(crate) const POISON: u8 = 0x6b;
 const LINE_BYTES: usize = 64;
 const PAGE_BYTES: usize = 4096;
-/// More than an object has.
-const ZERO_PAGES: usize = 64;
 /// At level 1 objects with more bytes are cleared by a call, and checked in part.
 const WHOLE_BYTES: usize = 512;
 /// The lines of such an object that are checked, besides the first and the last one.
@@ -217,7 +215,7 @@ pub(crate) fn clear(shape: &Shape, object: usize) {
     match shape.checking {
         Checking::Debug => bytes.fill(POISON),
         _ if bytes.len() < PAGE_BYTES => bytes.fill(0),
-        _ => zero(object, bytes.len()),
+        _ => zero(object, bytes.len(), usize::MAX),
     }
 }
 
@@ -298,9 +296,9 @@ pub(crate) fn make_inaccessible(address: usize, bytes: usize) {
 
 /// Writes zeros into memory in which nothing is live, an object or a new slab. A whole page is read
 /// before it is written, unless its first line is not zero: so one without memory stays so. Behind
-/// 64 in a row that are zero the rest goes back to the kernel: they may have none.
+/// this number of pages in a row that are zero the rest goes back to the kernel: it may have none.
 #[cold]
-pub fn zero(address: usize, count: usize) {
+pub fn zero(address: usize, count: usize, zeros_max: usize) {
     let head = (address.wrapping_neg() % PAGE_BYTES).min(count);
     // SAFETY: nothing in the range is live.
     let (head, rest) = unsafe { bytes_of(address, count) }.split_at_mut(head);
@@ -313,7 +311,7 @@ pub fn zero(address: usize, count: usize) {
             zeros = 0;
         }
         let end = (number + 1) * PAGE_BYTES;
-        if zeros == ZERO_PAGES && rest_bytes.is_multiple_of(PAGE_BYTES) {
+        if zeros == zeros_max && rest_bytes.is_multiple_of(PAGE_BYTES) {
             // SAFETY: as above.
             return unsafe { map::discard(address + head.len() + end, rest_bytes - end) };
         }
