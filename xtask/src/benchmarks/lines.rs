@@ -54,7 +54,7 @@ impl Line {
     }
 }
 
-pub(super) const LINES: [Line; 26] = [
+pub(super) const LINES: [Line; 28] = [
     line("alloc + free of a named cache, 64 B", "pair", "pair/64", "cache").in_readme(),
     line("the same, 4 KiB", "pair", "pair/4096", "cache"),
     line("alloc + free with a layout (Rust), 64 B", "pair", "pair/64", "sized").in_readme(),
@@ -100,6 +100,9 @@ pub(super) const LINES: [Line; 26] = [
         "slabtest/2/64",
         "cache",
     ),
+    line("longest `malloc` in a heap of 4 GiB, us", "worst", "worst/malloc/4096-mib", "malloc")
+        .divided_by(1e3),
+    line("longest `free` there, us", "worst", "worst/free/4096-mib", "malloc").divided_by(1e3),
     line("RCU: enter and leave a read section", "readers", "enter-leave/1t", "rcu").in_readme(),
     line("an event counted, one thread", "counter", "counter/1t", "counter"),
     line("new object + deferred free, one thread", "dispose", "dispose/1t", "sheaves").in_readme(),
