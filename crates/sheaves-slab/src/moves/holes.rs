@@ -12,7 +12,7 @@ use crate::space::slab;
 /// call for each two pages of a slab, at the most.
 pub(crate) fn discard(id: CacheId, granule: Granule) {
     with_slab(id, granule, |shape| {
-        slab::discard_free_objects(granule, shape.stride, shape.slab_objects);
+        slab::discard_free_objects(granule, shape.stride, shape.slab_objects)
     });
 }
 
@@ -20,17 +20,16 @@ pub(crate) fn discard(id: CacheId, granule: Granule) {
 #[cold]
 pub(crate) fn discard_of(id: CacheId, granule: Granule, freed: &[usize]) {
     with_slab(id, granule, |shape| {
-        slab::discard_pages_of(granule, shape.stride, shape.slab_objects, freed);
+        slab::discard_pages_of(granule, shape.stride, shape.slab_objects, freed)
     });
 }
 
-fn with_slab(id: CacheId, granule: Granule, discard: impl FnOnce(&Shape)) {
+fn with_slab(id: CacheId, granule: Granule, discard: impl FnOnce(&Shape) -> bool) {
     let shape = id.shape();
     let _slabs = id.descriptor().slabs.lock();
     // Relaxed: under the cache's lock; a slab of another cache, or of none, has another value.
     let is_ours = slab::header(granule).cache.load(Ordering::Relaxed) == id.in_header();
-    if is_ours && shape.may_discard() {
+    if is_ours && shape.may_discard() && discard(shape) {
         chunk::note_holes(granule);
-        discard(shape);
     }
 }

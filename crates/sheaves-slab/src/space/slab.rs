@@ -173,25 +173,33 @@ pub(crate) fn discard_headers(first: Granule, count: usize) {
 }
 
 /// Discards the pages that are wholly inside free objects of a slab. Under the cache's lock, so
-/// that no free object is taken meanwhile; not for caches whose free objects have contents.
-pub(crate) fn discard_free_objects(first: Granule, stride: usize, objects: usize) {
+/// that no free object is taken meanwhile; not for caches whose free objects have contents. True if
+/// there were any.
+pub(crate) fn discard_free_objects(first: Granule, stride: usize, objects: usize) -> bool {
     let page = map::page_bytes();
     let (slab, start) = (header(first), first.address());
-    let mut index = 0;
+    let (mut index, mut any) = (0, false);
     while index < objects {
         let run = (index..objects).take_while(|object| slab.is_free(*object)).count();
         let from = (start + index * stride).next_multiple_of(page);
         let to = (start + (index + run) * stride) / page * page;
         if from < to {
             discard_hole(from, to);
+            any = true;
         }
         index += run + 1;
     }
+    any
 }
 
 /// Discards the pages of these objects, which are sorted and have returned to the slab a moment
 /// ago, if they hold free objects only. Under the cache's lock, like [`discard_free_objects`].
-pub(crate) fn discard_pages_of(first: Granule, stride: usize, objects: usize, freed: &[usize]) {
+pub(crate) fn discard_pages_of(
+    first: Granule,
+    stride: usize,
+    objects: usize,
+    freed: &[usize],
+) -> bool {
     let page = map::page_bytes();
     let (slab, start) = (header(first), first.address());
     let end = start + objects * stride;
@@ -200,7 +208,7 @@ pub(crate) fn discard_pages_of(first: Granule, stride: usize, objects: usize, fr
         at + page <= end && of_page.all(|object| slab.is_free(object))
     };
     // The end of the pages that were looked at.
-    let mut next = start;
+    let (mut next, mut any) = (start, false);
     for object in freed {
         let mut from = next.max(object / page * page);
         next = (object + stride).next_multiple_of(page);
@@ -208,11 +216,13 @@ pub(crate) fn discard_pages_of(first: Granule, stride: usize, objects: usize, fr
             let to = (from..next).step_by(page).find(|at| !is_hole(*at)).unwrap_or(next);
             if from < to {
                 discard_hole(from, to);
+                any = true;
             }
             from = to + page;
         }
     }
     slab.note_discarded(freed.len());
+    any
 }
 
 fn discard_hole(from: usize, to: usize) {

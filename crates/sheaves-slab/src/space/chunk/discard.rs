@@ -41,7 +41,7 @@ pub(crate) fn note_tick() -> usize {
     CHUNKS.lock().dirty * GRANULE_BYTES
 }
 
-/// Holes of a slab in the chunk of a granule are about to be discarded: the chunk asks for no huge
+/// Holes of a slab in the chunk of a granule are discarded: the chunk asks for no huge
 /// page, so that the kernel does not fill them again, until it has free granules.
 pub fn note_holes(granule: Granule) {
     let (index, _) = position_of(granule);
