@@ -29,6 +29,7 @@ mod start;
 mod trim;
 
 pub use entry::{free, malloc};
+pub use large::hardened::check_freed;
 #[cfg(miri)]
 pub use malloc::{aligned_alloc, calloc, realloc, usable_size};
 pub use malloc::{alloc_layout, dealloc_layout, free_rcu, free_rcu_layout};
@@ -38,6 +39,5 @@ pub use realloc::aligned_alloc_from;
 #[cfg(not(miri))]
 pub use realloc::{aligned_alloc, calloc, realloc, usable_size, usable_size_of};
 pub use sandbox::before_sandbox;
-pub use sheaves_slab::internal::by_id::check_freed;
 pub use sheaves_slab::internal::{checking, leaks};
 pub use trim::{on_near_limit, release_to, set_limit, trim};

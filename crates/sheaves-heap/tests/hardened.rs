@@ -8,14 +8,14 @@
 //! What a free has checked and cleared when it returns, the last tests see at once.
 
 use core::alloc::Layout;
-use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
+use core::ptr::with_exposed_provenance_mut;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex, MutexGuard};
 use std::thread;
 
 use sheaves_heap::{
-    aligned_alloc, alloc_layout, check_freed, dealloc_layout, free, free_rcu_layout, malloc,
-    realloc, slow, trim, usable_size,
+    alloc_layout, check_freed, dealloc_layout, free, free_rcu_layout, malloc, slow, trim,
+    usable_size,
 };
 use sheaves_rcu::defer;
 use sheaves_slab::internal::by_id::is_freed;
@@ -289,54 +289,6 @@ fn layouts_are_freed_by_their_owners() {
     trim(0);
 }
 
-/// True where the kernel can read a byte.
-fn is_readable(address: usize) -> bool {
-    let mut pipe = [0; 2];
-    // SAFETY: two descriptors are written.
-    assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0);
-    // SAFETY: the kernel checks the address.
-    let written = unsafe { libc::write(pipe[1], with_exposed_provenance(address), 1) };
-    for descriptor in pipe {
-        // SAFETY: opened here.
-        unsafe { libc::close(descriptor) };
-    }
-    written == 1
-}
-
-/// Blocks of this size lie between inaccessible pages.
-fn large_bytes_min() -> usize {
-    if checking::is_exact() { 64 << 10 } else { 256 << 10 }
-}
-
-/// A large block that grows has its contents, and its old addresses are inaccessible.
-fn large_blocks_grow() {
-    let page = sheaves_sys::map::page_bytes();
-    let mut size = large_bytes_min();
-    let mut block = malloc(size);
-    let place = |block: *mut u8, step: u8| block.wrapping_add(usize::from(step) * 5000);
-    for step in 0..200 {
-        // SAFETY: the block is larger.
-        unsafe { place(block, step).write(step + 1) };
-        let before = block.expose_provenance();
-        size += 5000;
-        // SAFETY: from this heap; the old address is used as a number only.
-        block = unsafe { realloc(block, size) };
-        let after = block.expose_provenance();
-        // SAFETY: from this heap.
-        let end = after + unsafe { usable_size(block) };
-        assert!(end.is_multiple_of(page) && end >= after + size && end < after + size + page);
-        assert!(is_readable(end - 1) && !is_readable(end));
-        assert!(is_readable(after / page * page) && !is_readable(after / page * page - 1));
-        assert!(after == before || !is_readable(before));
-    }
-    for step in 0..200 {
-        // SAFETY: as above.
-        assert_eq!(unsafe { place(block, step).read() }, step + 1);
-    }
-    // SAFETY: from this heap.
-    unsafe { free(block) };
-}
-
 /// The level of the tests; 1 where there is no such variable.
 const LEVEL: &str = "SHEAVES_TEST_LEVEL";
 
@@ -348,67 +300,6 @@ fn at_level_2() {
         let output = command.env(LEVEL, "2").output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     }
-}
-
-/// A large block ends where its last page does, as far as its alignment permits.
-fn large_blocks_end_at_pages() {
-    for size in (0..40).map(|step| large_bytes_min() + step * 1111) {
-        for align in [16, 64, 4096, 1 << 20] {
-            let block = aligned_alloc(align, size);
-            assert!(block.addr().is_multiple_of(align));
-            // SAFETY: the block has that size.
-            unsafe { block.write_bytes(0xa5, size) };
-            // SAFETY: from this heap.
-            let usable = unsafe { usable_size(block) };
-            assert!((size..size + align.min(4096)).contains(&usable), "{size} {align} {usable}");
-            assert!(!is_readable(block.expose_provenance() + usable));
-            // SAFETY: from this heap.
-            unsafe { free(block) };
-            assert!(!is_readable(block.addr()));
-        }
-    }
-}
-
-/// Page faults of this process.
-fn page_faults() -> i64 {
-    // SAFETY: zeros are a value of it, and the call fills it.
-    let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
-    // SAFETY: as above.
-    assert_eq!(unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) }, 0);
-    usage.ru_minflt
-}
-
-/// The pages of large blocks that were freed serve others: cleared, elsewhere, between inaccessible
-/// pages, and without page faults.
-fn large_blocks_use_pages_again() {
-    const ROUNDS: usize = 40;
-    let page = sheaves_sys::map::page_bytes();
-    let sizes = [8 << 20, 5 << 20, 1 << 20, 300 << 10];
-    let mut freed = Vec::new();
-    trim(0);
-    let mut before = 0;
-    for round in 0..ROUNDS {
-        // In the first rounds the pages are new.
-        if round == 4 {
-            before = page_faults();
-        }
-        for size in sizes {
-            let block = malloc(size);
-            let (start, end) = (block.addr() / page * page, block.addr() + size);
-            assert!(end.is_multiple_of(page) && !is_readable(end) && !is_readable(start - 1));
-            assert!(!freed.contains(&block.addr()), "the address of a block that was freed");
-            // SAFETY: the block has that size, and new blocks of a hardened process are zeros.
-            let bytes = unsafe { core::slice::from_raw_parts_mut(block, size) };
-            assert!(bytes.iter().all(|byte| *byte == 0));
-            bytes.fill(0xa5);
-            // SAFETY: from this heap.
-            unsafe { free(block) };
-            assert!(!is_readable(block.addr()));
-            freed.push(block.addr());
-        }
-    }
-    let faults = page_faults() - before;
-    assert!(faults < 500, "{faults} page faults for {ROUNDS} times 14 MiB");
 }
 
 /// Makes this process a hardened one; one test at a time.
@@ -428,9 +319,6 @@ fn both_paths_and_layouts() {
     let _alone = harden();
     both_paths_serve_a_size_alike();
     layouts_are_freed_by_their_owners();
-    large_blocks_grow();
-    large_blocks_end_at_pages();
-    large_blocks_use_pages_again();
     all_bytes_are_checked_at_level_2();
     pairs_take_no_more_than_a_quarantine();
     many_sizes_wait_no_longer_than_a_few();

@@ -65,7 +65,7 @@ pub mod internal {
     pub use crate::parts::shape;
     #[cfg(feature = "faults")]
     pub use crate::records::object_bytes::FINDINGS;
-    pub use crate::records::object_bytes::zero;
+    pub use crate::records::object_bytes::{check_pages, zero};
     pub use crate::records::{bounds, by_address, last_frees, leaks, trap};
     pub use crate::space::cache_id::{CLASSES_MAX, CacheId};
     pub use crate::space::{checking, chunk, granule, limit, slab, window};

@@ -7,19 +7,22 @@
 //! A block ends where its last page does, as far as its alignment permits. All blocks above 256 KiB
 //! are such ones, from level 2 on those from 64 KiB on.
 //!
-//! A block that is freed becomes inaccessible as a whole. It is unmapped when 256 others
-//! were freed after it, so a late access does not find another mapping there at once. A block that
-//! grows moves, and its old addresses become inaccessible, too.
+//! A block that is freed is cleared. At level 1 one of up to [`STAYS_BYTES_MAX`] waits where it is,
+//! and is checked before its pages serve another block. What else is freed becomes inaccessible as
+//! a whole. It is unmapped when 256 others were freed after it, so a late access does not find
+//! another mapping there at once. A block that grows moves, and its old addresses become
+//! inaccessible, too.
 //!
-//! The pages of a block that is freed are cleared and move, too: to an address that no block has
-//! had, between inaccessible pages again. There they are idle, see [`super::idle`], and serve a
-//! block without a page fault: one of as many pages without a system call, a smaller one from their
-//! end, with one call for the two pages between it and what is left.
+//! The pages of what becomes inaccessible move: to an address that no block has had, between
+//! inaccessible pages again. There they are idle, see [`super::idle`], and serve a block without a
+//! page fault: one of as many pages without a system call, a smaller one from their end, with one
+//! call for the two pages between it and what is left.
 //!
 //! Each block takes two of the mappings that a process may have. Once blocks take an eighth of
 //! these, the pages beside further ones are accessible: then neighbours are one mapping.
 
-use sheaves_slab::internal::zero;
+use sheaves_slab::internal::checking::is_exact;
+use sheaves_slab::internal::{by_id, zero};
 use sheaves_sys::{map, vm};
 
 use super::idle::IDLE_BYTES_MAX;
@@ -28,16 +31,13 @@ use crate::classes::QUANTUM_BYTES;
 
 /// A block, which reads as zeros; 0 when memory is out.
 pub(super) fn alloc(size: usize, align: usize) -> usize {
-    match try_alloc(size.max(1), align) {
-        // Freed blocks take address space, which may be limited.
-        0 if unmap_all() => try_alloc(size.max(1), align),
-        address => address,
-    }
-}
-
-fn try_alloc(size: usize, align: usize) -> usize {
-    let Some(bytes) = size.checked_next_multiple_of(map::page_bytes()) else { return 0 };
-    let beside = beside(TABLE.lock().count);
+    let Some(bytes) = size.max(1).checked_next_multiple_of(map::page_bytes()) else { return 0 };
+    let beside = {
+        let mut table = TABLE.lock();
+        let beside = beside(table.count);
+        table.is_crowded |= beside != 0;
+        beside
+    };
     let idle = if beside == 0 { take_idle(bytes, align) } else { None };
     let Some(address) = idle.or_else(|| reserve(bytes, align)) else { return 0 };
     // SAFETY: ours since just now.
@@ -124,9 +124,18 @@ pub(super) fn grow(block: Entry, size: usize, blocks: usize) -> Option<Entry> {
     None
 }
 
-/// Takes a block that was removed from the table. Returns where its pages are idle, if they are.
-pub(super) fn retire(block: Entry) -> Option<Entry> {
+/// At level 1 only larger blocks become inaccessible when they are freed: that takes four system
+/// calls, and interrupts the other threads.
+const STAYS_BYTES_MAX: usize = 2 << 20;
+
+/// Takes a block that was removed from the table. Returns where its pages are idle, if they are,
+/// and if they wait there, the bytes of those that were cleared.
+pub(super) fn retire(block: Entry) -> Option<(Entry, usize)> {
     let pages = pages_of(block);
+    if pages.bytes <= STAYS_BYTES_MAX && !is_exact() && !TABLE.lock().is_crowded {
+        let cleared = zero(pages.address, pages.bytes, ZERO_PAGES);
+        return Some((with_pages_beside(pages), cleared));
+    }
     let idle = if pages.bytes <= IDLE_BYTES_MAX { move_elsewhere(pages) } else { None };
     if idle.is_some() {
         retire_moved(block);
@@ -135,7 +144,12 @@ pub(super) fn retire(block: Entry) -> Option<Entry> {
         unsafe { map::uncommit(pages.address, pages.bytes) };
         replace_oldest(block);
     }
-    idle
+    Some((idle?, 0))
+}
+
+fn with_pages_beside(pages: Entry) -> Entry {
+    let page = map::page_bytes();
+    Entry { address: pages.address - page, bytes: pages.bytes + 2 * page }
 }
 
 /// Behind this number of pages in a row that are zero, a block counts as unused: a look at a page
@@ -153,7 +167,7 @@ fn move_elsewhere(pages: Entry) -> Option<Entry> {
     zero(address, bytes, ZERO_PAGES);
     // SAFETY: the pages and the room are ours, and not used.
     if unsafe { map::move_to(address, bytes, bytes, to) } {
-        return Some(Entry { address: to - page, bytes: bytes + 2 * page });
+        return Some(with_pages_beside(Entry { address: to, bytes }));
     }
     unmap_pages_beside(Entry { address: to, bytes });
     None
@@ -178,9 +192,8 @@ fn unmap_pages_beside(block: Entry) {
     }
 }
 
-/// Puts a block in the place of the one that was freed first, which is unmapped. True if there was
-/// one.
-fn replace_oldest(block: Entry) -> bool {
+/// Puts a block in the place of the one that was freed first, which is unmapped.
+fn replace_oldest(block: Entry) {
     let mut table = TABLE.lock();
     let place = table.next_retired;
     table.next_retired = (place + 1) % RETIRED;
@@ -189,22 +202,28 @@ fn replace_oldest(block: Entry) -> bool {
     if oldest.address != 0 {
         unmap(oldest);
     }
-    oldest.address != 0
 }
 
-/// True for an address in a block that was freed and is not unmapped yet.
+/// True for an address in a block that was freed, and neither is unmapped nor has other addresses.
 pub(crate) fn is_retired(address: usize) -> bool {
     let is_in = |block: &Entry| (block.address..block.address + block.bytes).contains(&address);
-    TABLE.lock().retired.iter().any(is_in)
+    let table = TABLE.lock();
+    table.idle.is_waiting(address) || table.retired.iter().any(is_in)
 }
 
-/// Unmaps all blocks that were freed. True if there were any.
-pub(super) fn unmap_all() -> bool {
-    (0..RETIRED).fold(false, |any, _| replace_oldest(Entry { address: 0, bytes: 0 }) | any)
+/// Unmaps all blocks that are inaccessible.
+pub(super) fn unmap_all() {
+    (0..RETIRED).for_each(|_| replace_oldest(Entry { address: 0, bytes: 0 }));
+}
+
+/// Checks everything that was freed and waits. When the process ends.
+pub fn check_freed() {
+    TABLE.lock().idle.check();
+    by_id::check_freed();
 }
 
 fn unmap(block: Entry) {
-    let (page, pages) = (map::page_bytes(), pages_of(block));
+    let range = with_pages_beside(pages_of(block));
     // SAFETY: the block and its two pages are ours, and not used any more.
-    unsafe { map::unmap(pages.address - page, pages.bytes + 2 * page) };
+    unsafe { map::unmap(range.address, range.bytes) };
 }

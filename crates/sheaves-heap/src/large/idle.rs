@@ -8,15 +8,21 @@
 //!
 //! Neighbours are joined. A range that is much larger than a block is split, and the block gets the
 //! first part: so the block can grow into the rest. In a hardened process, see `hardened`, none are
-//! joined, and a block gets the last part.
+//! joined, and a block gets the last part. Those that have not moved wait there, until blocks with
+//! [`WAIT_BYTES`] of pages in use were freed after theirs.
 
+use sheaves_slab::internal::check_pages;
 use sheaves_slab::internal::checking::is_hardened;
+use sheaves_sys::map;
 
 /// The largest block whose mapping is kept. Without a keeper, as many bytes may be kept however
 /// little is in use.
 pub(crate) const IDLE_BYTES_MAX: usize = 64 << 20;
 /// The most ranges: one search takes some 50 ns.
 pub(crate) const RANGES_MAX: usize = 64;
+/// Of a hardened process. Each block counts for a 32nd part at least: half of the ranges are left
+/// for other blocks.
+pub(crate) const WAIT_BYTES: usize = 4 << 20;
 
 /// Address and bytes.
 pub(crate) type Pages = (usize, usize);
@@ -28,9 +34,20 @@ struct Range {
     bytes: usize,
     /// When the first part of it was freed.
     since_ms: u64,
+    /// Where it waits, the bytes behind its inaccessible page that were cleared; else 0.
+    cleared: usize,
+    /// It may be taken once [`Idle::freed`] has reached this.
+    from: usize,
 }
 
 impl Range {
+    const NONE: Range = Range { address: 0, bytes: 0, since_ms: 0, cleared: 0, from: 0 };
+
+    /// Checks that nothing was written to what waits here.
+    fn check(&self, is_whole: bool) {
+        check_pages(self.address + map::page_bytes(), self.cleared, is_whole);
+    }
+
     fn touches(&self, other: &Range) -> bool {
         self.address + self.bytes == other.address || other.address + other.bytes == self.address
     }
@@ -42,12 +59,13 @@ pub(crate) struct Idle {
     ranges: [Range; RANGES_MAX],
     count: usize,
     bytes: usize,
+    /// What was cleared so far where it waits, in bytes.
+    freed: usize,
 }
 
 impl Idle {
     pub(crate) const fn new() -> Idle {
-        const NONE: Range = Range { address: 0, bytes: 0, since_ms: 0 };
-        Idle { ranges: [NONE; RANGES_MAX], count: 0, bytes: 0 }
+        Idle { ranges: [Range::NONE; RANGES_MAX], count: 0, bytes: 0, freed: 0 }
     }
 
     /// Sum of the bytes of all ranges.
@@ -81,14 +99,21 @@ impl Idle {
         rest_min: usize,
         forbid: impl FnOnce(usize) -> bool,
     ) -> Option<usize> {
-        let fits = |range: &Range| range.bytes == bytes || range.bytes >= bytes + rest_min;
+        let fits = |range: &Range| {
+            range.from <= self.freed && (range.bytes == bytes || range.bytes >= bytes + rest_min)
+        };
         let fitting = self.ranges().iter().enumerate().filter(|(_, range)| fits(range));
         let (index, range) = fitting.min_by_key(|(_, range)| range.bytes)?;
         let start = range.address + range.bytes - bytes;
+        range.check(false);
         if range.bytes != bytes && !forbid(start) {
             return None;
         }
-        self.ranges[index].address -= bytes;
+        let rest = &mut self.ranges[index];
+        rest.address -= bytes;
+        // As much of it as is left, between two inaccessible pages.
+        let rest_bytes = rest.bytes - bytes;
+        rest.cleared = rest.cleared.min(rest_bytes.saturating_sub(2 * map::page_bytes()));
         self.take_front(index, bytes);
         Some(start)
     }
@@ -134,8 +159,24 @@ impl Idle {
     /// Adds a range. If there are too many, returns the smallest, which the caller unmaps.
     #[must_use]
     pub(crate) fn put(&mut self, address: usize, bytes: usize, now_ms: u64) -> Option<Pages> {
-        let mut new = Range { address, bytes, since_ms: now_ms };
-        self.bytes += bytes;
+        self.add(Range { address, bytes, since_ms: now_ms, ..Range::NONE })
+    }
+
+    /// The same of one that waits.
+    #[must_use]
+    pub(crate) fn put_waiting(
+        &mut self,
+        cleared: usize,
+        pages: Pages,
+        now_ms: u64,
+    ) -> Option<Pages> {
+        self.freed += cleared.max(WAIT_BYTES / 32);
+        let from = self.freed + WAIT_BYTES;
+        self.add(Range { address: pages.0, bytes: pages.1, since_ms: now_ms, cleared, from })
+    }
+
+    fn add(&mut self, mut new: Range) -> Option<Pages> {
+        self.bytes += new.bytes;
         while !is_hardened()
             && let Some(index) = self.ranges().iter().position(|other| new.touches(other))
         {
@@ -146,6 +187,7 @@ impl Idle {
                 address: new.address.min(other.address),
                 bytes: new.bytes + other.bytes,
                 since_ms: new.since_ms.min(other.since_ms),
+                ..Range::NONE
             };
         }
         let smallest = (0..self.count).min_by_key(|index| self.ranges[*index].bytes);
@@ -172,9 +214,21 @@ impl Idle {
     }
 
     fn take_all(&mut self, index: usize) -> Pages {
-        let Range { address, bytes, .. } = self.ranges[index];
-        self.take_front(index, bytes);
-        (address, bytes)
+        let range = self.ranges[index];
+        range.check(false);
+        self.take_front(index, range.bytes);
+        (range.address, range.bytes)
+    }
+
+    /// Checks all that waits.
+    pub(crate) fn check(&self) {
+        self.ranges().iter().for_each(|range| range.check(true));
+    }
+
+    /// True for an address in what waits.
+    pub(crate) fn is_waiting(&self, address: usize) -> bool {
+        let is_in = |range: &Range| (range.address..range.address + range.bytes).contains(&address);
+        self.ranges().iter().any(|range| range.from != 0 && is_in(range))
     }
 }
 

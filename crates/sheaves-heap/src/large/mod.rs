@@ -46,7 +46,13 @@ pub(crate) fn alloc(size: usize, align: usize, request: &AllocRequest) -> (usize
 fn alloc_unlimited(size: usize, align: usize) -> (usize, bool) {
     const NONE: (usize, bool) = (0, false);
     if is_hardened() {
-        return (hardened::alloc(size, align), true);
+        let mut address = hardened::alloc(size, align);
+        if address == 0 {
+            // What was freed takes address space, which may be limited.
+            trim(0);
+            address = hardened::alloc(size, align);
+        }
+        return (address, true);
     }
     let page = map::page_bytes();
     let Some(bytes) = size.max(1).checked_next_multiple_of(page) else { return NONE };
@@ -158,18 +164,18 @@ pub(crate) fn free(address: usize) -> bool {
     if is_hardened() {
         table.note_bytes();
         drop(table);
-        if let Some(idle) = hardened::retire(range) {
-            let_idle(TABLE.lock(), idle);
+        if let Some((idle, cleared)) = hardened::retire(range) {
+            let_idle(TABLE.lock(), idle, cleared);
         }
     } else {
-        let_idle(table, range);
+        let_idle(table, range, 0);
     }
     true
 }
 
 /// Makes a range idle, and arms the keeper or unmaps what is too much without one.
-fn let_idle(mut table: Held<'_, Table>, range: Entry) {
-    let mut surplus = table.let_idle(range);
+fn let_idle(mut table: Held<'_, Table>, range: Entry, cleared: usize) {
+    let mut surplus = table.let_idle(range, cleared);
     let idle_bytes = table.idle.bytes();
     drop(table);
     while let Some(range) = surplus {
@@ -311,7 +317,7 @@ fn resize_in_table(address: usize, size: usize, request: &AllocRequest) -> Optio
         let resized = to(address);
         if old_bytes - bytes >= TAIL_BYTES_MIN {
             table.resize(index, bytes);
-            let_idle(table, Entry { address: address + bytes, bytes: old_bytes - bytes });
+            let_idle(table, Entry { address: address + bytes, bytes: old_bytes - bytes }, 0);
         } else {
             sizes::note(address, old_bytes);
         }

@@ -48,6 +48,8 @@ pub(crate) struct Table {
     /// Freed blocks of a hardened process that are still mapped, see `hardened`; the next place.
     pub(super) retired: [Entry; RETIRED],
     pub(super) next_retired: usize,
+    /// Of a hardened process: not all blocks are between inaccessible pages.
+    pub(super) is_crowded: bool,
 }
 
 /// Entries that one search for a range that is kept looks at, see [`Table::take_kept`].
@@ -71,6 +73,7 @@ impl Table {
             next_kept: 0,
             retired: [NONE; RETIRED],
             next_retired: 0,
+            is_crowded: false,
         }
     }
 
@@ -126,10 +129,14 @@ impl Table {
         self.store_block(to);
     }
 
-    /// Makes a range idle unless it is too large. Returns a range to unmap, which is in doubt.
-    pub(super) fn let_idle(&mut self, range: Entry) -> Option<Entry> {
+    /// Makes a range idle unless it is too large; it waits there if a part of it was cleared.
+    /// Returns a range to unmap, which is in doubt.
+    pub(super) fn let_idle(&mut self, range: Entry, cleared: usize) -> Option<Entry> {
         let Entry { address, bytes } = range;
         let surplus = match bytes {
+            _ if cleared != 0 => {
+                self.idle.put_waiting(cleared, (address, bytes), clock::coarse_ms())
+            }
             ..=IDLE_BYTES_MAX => self.idle.put(address, bytes, clock::coarse_ms()),
             _ => Some((address, bytes)),
         };

@@ -52,6 +52,9 @@ fn cache(name: &str, debug: bool) -> Cache {
 }
 
 crate::cases! {
+    large_block_twice_hardened [("SHEAVES_HARDEN", "1")], Dies("double free?") => {
+        free_twice(300_000);
+    }
     byte_past_the_end_exact EXACT, Dies("something was written past its end") => {
         write_and_free(100, 100);
     }

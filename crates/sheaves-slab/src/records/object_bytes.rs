@@ -215,7 +215,7 @@ pub(crate) fn clear(shape: &Shape, object: usize) {
     match shape.checking {
         Checking::Debug => bytes.fill(POISON),
         _ if bytes.len() < PAGE_BYTES => bytes.fill(0),
-        _ => zero(object, bytes.len(), usize::MAX),
+        _ => _ = zero(object, bytes.len(), usize::MAX),
     }
 }
 
@@ -297,8 +297,9 @@ pub(crate) fn make_inaccessible(address: usize, bytes: usize) {
 /// Writes zeros into memory in which nothing is live, an object or a new slab. A whole page is read
 /// before it is written, unless its first line is not zero: so one without memory stays so. Behind
 /// this number of pages in a row that are zero the rest goes back to the kernel: it may have none.
+/// Returns how many bytes are before that.
 #[cold]
-pub fn zero(address: usize, count: usize, zeros_max: usize) {
+pub fn zero(address: usize, count: usize, zeros_max: usize) -> usize {
     let head = (address.wrapping_neg() % PAGE_BYTES).min(count);
     // SAFETY: nothing in the range is live.
     let (head, rest) = unsafe { bytes_of(address, count) }.split_at_mut(head);
@@ -313,7 +314,24 @@ pub fn zero(address: usize, count: usize, zeros_max: usize) {
         let end = (number + 1) * PAGE_BYTES;
         if zeros == zeros_max && rest_bytes.is_multiple_of(PAGE_BYTES) {
             // SAFETY: as above.
-            return unsafe { map::discard(address + head.len() + end, rest_bytes - end) };
+            unsafe { map::discard(address + head.len() + end, rest_bytes - end) };
+            return head.len() + end;
+        }
+    }
+    count
+}
+
+/// Checks pages that were cleared, in which nothing is live: the first one, and of each other one
+/// a line at a random place, or all of it.
+pub fn check_pages(address: usize, count: usize, is_whole: bool) {
+    let line = Order::new(1).below(PAGE_BYTES / LINE_BYTES) * LINE_BYTES;
+    for start in (address..address + count).step_by(PAGE_BYTES) {
+        let is_all = is_whole || start == address;
+        let (from, bytes) = if is_all { (start, PAGE_BYTES) } else { (start + line, LINE_BYTES) };
+        // SAFETY: nothing in the pages is live.
+        if bits_of(unsafe { bytes_of(from, bytes) }) != 0 {
+            let what = "was written to while it was free";
+            found(format_args!("memory of a large block at {from:#x} {what}"));
         }
     }
 }
