@@ -74,6 +74,7 @@ pub(crate) fn flush(id: CacheId, objects: &mut [usize]) {
     }
     tsan::unseen(|| objects.sort_unstable());
     let shape = id.shape();
+    prefetch(shape, objects);
     work::note(objects.len() * work::OF_OBJECT);
     let is_low = id.descriptor().depot.count_flush(shape, objects.len());
     let discarding = is_low.then(Piece::begin);
@@ -87,6 +88,15 @@ pub(crate) fn flush(id: CacheId, objects: &mut [usize]) {
         rest = others;
     }
     probe::flush(id.number().into(), objects.len(), shape.size);
+}
+
+/// Begins the cache misses of a flush all at once: in a large heap, two for each object.
+fn prefetch(shape: &Shape, objects: &[usize]) {
+    for object in objects {
+        let Some(granule) = Granule::of(*object) else { continue };
+        let first = shape.first_granule(granule);
+        slab::prefetch(first, shape.index_of(*object - first.address()).unwrap_or(0));
+    }
 }
 
 /// The first granule of an object's slab, after checking that the slab is of this cache.

@@ -77,7 +77,8 @@ pub(crate) fn prepare(shape: &Shape, objects: &mut [usize]) {
     let is_whole = shape.checking != Checking::Hardened || count <= WHOLE_BYTES;
     for index in 0..objects.len() {
         if let Some(ahead) = objects.get(index + AHEAD) {
-            fetch(ahead & !NEW, shape.stride);
+            map::prefetch(ahead & !NEW);
+            map::prefetch((ahead & !NEW) + shape.stride - 1);
         }
         let (is_new, object) = (objects[index] & NEW != 0, objects[index] & !NEW);
         let in_use = canary(object);
@@ -115,18 +116,6 @@ fn check_bits(shape: &Shape, object: usize, bits: u64, in_use: usize) {
     if bits | of_canary as u64 != 0 {
         examine(shape, object);
     }
-}
-
-/// Fetches the first line of an object and the last one into the CPU's caches.
-#[inline]
-fn fetch(object: usize, bytes: usize) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    for place in [0, bytes - 1] {
-        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a hint: any address is valid for it.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(with_exposed_provenance_mut(object + place)) };
-    }
-    let _unused_elsewhere = (object, bytes);
 }
 
 /// Reports what was written to an object since it was freed, if anything. The caller owns it. It is

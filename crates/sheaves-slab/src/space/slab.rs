@@ -27,6 +27,7 @@
 //!
 //! The steps on bits and `free` are in `protocol/counting.rs`.
 
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
 use sheaves_sys::{map, probe};
@@ -105,6 +106,13 @@ pub(crate) fn header(granule: Granule) -> &'static Slab {
     // SAFETY: granules are numbers below the mapped part of the heap, whose headers are mapped
     // with it and never unmapped; any bytes are a valid header and all fields are atomic.
     unsafe { &*header }
+}
+
+/// Brings what a flush changes of an object's slab into the CPU's caches.
+pub(crate) fn prefetch(first: Granule, index: usize) {
+    let address = header_address(first);
+    map::prefetch(address);
+    map::prefetch(address + offset_of!(Slab, bits) + index / 64 * size_of::<u64>());
 }
 
 fn header_address(granule: Granule) -> usize {

@@ -351,3 +351,16 @@ pub fn limit_bytes() -> Option<usize> {
     let limit = process::limit(libc::RLIMIT_AS);
     (limit != libc::RLIM_INFINITY).then(|| usize::try_from(limit).unwrap_or(usize::MAX))
 }
+
+/// Brings the line of an address into the CPU's caches. A hint: any address is valid, and on other
+/// architectures than x86-64 nothing is done.
+#[inline]
+pub fn prefetch(address: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: any address is valid for it.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(core::ptr::with_exposed_provenance(address)) };
+    }
+    let _unused_elsewhere = address;
+}
