@@ -9,5 +9,5 @@ mod run;
 
 #[test]
 fn models_hold_and_their_broken_variants_are_caught() {
-    run::run(env!("CARGO_PKG_NAME"), &["--test", "protocols"], 8, 15);
+    run::run(env!("CARGO_PKG_NAME"), &["--test", "protocols"], 10, 21);
 }

@@ -9,6 +9,7 @@
 //! wrong step, and tests that loom finds the error.
 #![cfg(loom)]
 
+mod chains;
 mod counting;
 mod drain;
 mod stack;
