@@ -132,10 +132,10 @@ fn large_blocks_use_pages_again() {
     assert!(faults < 500, "{faults} page faults for {ROUNDS} times 14 MiB");
 }
 
-/// At level 1: blocks are cleared and stay where they are. Their addresses serve again after 4 MiB
-/// of pages in use were freed, or 32 blocks, without a system call for the pages beside them.
+/// At level 1: blocks are cleared and stay where they are. Their addresses serve again once the
+/// pages in use of what was freed since are 4 MiB, or 32 blocks, theirs among them.
 fn freed_blocks_wait() {
-    for (size, used, others) in [(2 * MIB, 2 * MIB, 2), (MIB, MIB, 4), (300_000, 1, 32)] {
+    for (size, used, others) in [(2 * MIB, 2 * MIB, 1), (MIB, MIB, 3), (300_000, 1, 31)] {
         trim(0);
         let mut freed = Vec::new();
         for round in 0..200 {

@@ -8,8 +8,8 @@
 //!
 //! Neighbours are joined. A range that is much larger than a block is split, and the block gets the
 //! first part: so the block can grow into the rest. In a hardened process, see `hardened`, none are
-//! joined, and a block gets the last part. Those that have not moved wait there, until blocks with
-//! [`WAIT_BYTES`] of pages in use were freed after theirs.
+//! joined, and a block gets the last part. Those that have not moved wait there: what waits has
+//! [`WAIT_BYTES`] of pages in use at most.
 
 use sheaves_slab::internal::check_pages;
 use sheaves_slab::internal::checking::is_hardened;
@@ -170,8 +170,8 @@ impl Idle {
         pages: Pages,
         now_ms: u64,
     ) -> Option<Pages> {
-        self.freed += cleared.max(WAIT_BYTES / 32);
         let from = self.freed + WAIT_BYTES;
+        self.freed += cleared.max(WAIT_BYTES / 32);
         self.add(Range { address: pages.0, bytes: pages.1, since_ms: now_ms, cleared, from })
     }
 
