@@ -13,10 +13,11 @@
 //! another mapping there at once. A block that grows moves, and its old addresses become
 //! inaccessible, too.
 //!
-//! The pages of what becomes inaccessible move: to an address that no block has had, between
-//! inaccessible pages again. There they are idle, see [`super::idle`], and serve a block without a
-//! page fault: one of as many pages without a system call, a smaller one from their end, with one
-//! call for the two pages between it and what is left.
+//! The pages of what becomes inaccessible move: to the addresses of the block that was freed 256
+//! blocks before, if that had as many pages, else to such that no block has had. There they are
+//! idle, see [`super::idle`], and serve a block without a page fault: one of as many pages without
+//! a system call, a smaller one from their end, with one call for the two pages between it and what
+//! is left.
 //!
 //! Each block takes two of the mappings that a process may have. Once blocks take an eighth of
 //! these, the pages beside further ones are accessible: then neighbours are one mapping.
@@ -163,7 +164,7 @@ fn move_elsewhere(pages: Entry) -> Option<Entry> {
     if beside(TABLE.lock().count) != 0 {
         return None;
     }
-    let to = reserve(bytes, page)?;
+    let to = take_oldest(bytes).or_else(|| reserve(bytes, page))?;
     zero(address, bytes, ZERO_PAGES);
     // SAFETY: the pages and the room are ours, and not used.
     if unsafe { map::move_to(address, bytes, bytes, to) } {
@@ -192,6 +193,19 @@ fn unmap_pages_beside(block: Entry) {
     }
 }
 
+/// Takes the addresses of the block that was freed first, if its pages have that number of bytes,
+/// and there certainly are inaccessible ones beside them.
+fn take_oldest(bytes: usize) -> Option<usize> {
+    let mut table = TABLE.lock();
+    let place = table.next_retired;
+    let pages = pages_of(table.retired[place]);
+    if pages.bytes != bytes || table.is_crowded {
+        return None;
+    }
+    table.retired[place] = Entry::NONE;
+    Some(pages.address)
+}
+
 /// Puts a block in the place of the one that was freed first, which is unmapped.
 fn replace_oldest(block: Entry) {
     let mut table = TABLE.lock();
@@ -213,7 +227,7 @@ pub(crate) fn is_retired(address: usize) -> bool {
 
 /// Unmaps all blocks that are inaccessible.
 pub(super) fn unmap_all() {
-    (0..RETIRED).for_each(|_| replace_oldest(Entry { address: 0, bytes: 0 }));
+    (0..RETIRED).for_each(|_| replace_oldest(Entry::NONE));
 }
 
 /// Checks everything that was freed and waits. When the process ends.

@@ -18,6 +18,10 @@ pub(super) struct Entry {
     pub(super) bytes: usize,
 }
 
+impl Entry {
+    pub(super) const NONE: Entry = Entry { address: 0, bytes: 0 };
+}
+
 // SAFETY: zeros are an entry.
 unsafe impl ByAddress for Entry {
     fn address(&self) -> usize {
@@ -62,7 +66,6 @@ pub(crate) static TABLE: Lock<Table> = Lock::new(Table::new());
 
 impl Table {
     const fn new() -> Table {
-        const NONE: Entry = Entry { address: 0, bytes: 0 };
         Table {
             entries: by_address::Table::EMPTY,
             count: 0,
@@ -71,7 +74,7 @@ impl Table {
             idle: Idle::new(),
             returned_bytes: 0,
             next_kept: 0,
-            retired: [NONE; RETIRED],
+            retired: [Entry::NONE; RETIRED],
             next_retired: 0,
             is_crowded: false,
         }
