@@ -112,16 +112,11 @@ impl<P: Place> Bucket<P> {
         unsafe { next.as_ref() }
     }
 
-    /// Prefetches it, for a change.
+    /// Brings it into the CPU's caches.
     #[inline(always)]
     pub(in crate::map) fn prefetch(&self) {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        for line in (0..Self::BYTES).step_by(64) {
-            use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-            let bucket = core::ptr::from_ref(self).cast::<i8>();
-            // SAFETY: a hint; the bucket is there.
-            unsafe { _mm_prefetch::<_MM_HINT_ET0>(bucket.wrapping_add(line)) };
-        }
+        let start = core::ptr::from_ref(self).addr();
+        (0..Self::BYTES).step_by(64).for_each(|line| sheaves_sys::map::prefetch(start + line));
     }
 
     /// Searches the chain that begins with this bucket, whose word is `word`, for an entry.
