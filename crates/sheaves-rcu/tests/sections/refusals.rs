@@ -8,7 +8,7 @@ use core::time::Duration;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 
-use sheaves_rcu::{Cookie, Srcu, read, statistics, synchronize};
+use sheaves_rcu::{Cookie, Srcu, defer, read, statistics, synchronize};
 
 use crate::configurations::{in_own_process, seccomp};
 use crate::leaks::{DEADLINE, leak, until};
@@ -140,5 +140,40 @@ fn readers_of_a_domain_are_waited_for() {
     std::thread::sleep(10 * STORES_SEEN);
     is_over.store(true, Ordering::SeqCst);
     drop(section);
+    assert!(done.recv_timeout(DEADLINE).is_ok());
+}
+
+/// In a sandbox that ends the process for any of these calls.
+#[test]
+fn waiting_for_a_reader_asks_the_kernel_nothing_in_a_sandbox() {
+    if in_own_process("refusals::waiting_for_a_reader_asks_the_kernel_nothing_in_a_sandbox") {
+        return;
+    }
+    let reader = Warm::start(true);
+    let is_over = leak(AtomicBool::new(false));
+    let (say, done) = channel();
+    std::thread::spawn(move || {
+        defer::before_sandbox();
+        let forbidden = [
+            libc::SYS_tgkill,
+            libc::SYS_getpid,
+            libc::SYS_membarrier,
+            libc::SYS_sched_yield,
+            libc::SYS_openat,
+            libc::SYS_write,
+        ];
+        let mut filter = seccomp::program(&forbidden, 0);
+        for line in filter.iter_mut().filter(|line| line.k == libc::SECCOMP_RET_ERRNO) {
+            line.k = libc::SECCOMP_RET_KILL_PROCESS;
+        }
+        if seccomp::install(&filter).is_ok() {
+            synchronize().unwrap();
+            assert!(is_over.load(Ordering::SeqCst), "it did not wait for the reader");
+        }
+        say.send(()).unwrap();
+    });
+    std::thread::sleep(10 * STORES_SEEN);
+    is_over.store(true, Ordering::SeqCst);
+    reader.stop();
     assert!(done.recv_timeout(DEADLINE).is_ok());
 }
