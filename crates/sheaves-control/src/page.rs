@@ -21,7 +21,7 @@ use sheaves_sys::errno::{EINVAL, ENOMEM, ENOSPC, EOPNOTSUPP};
 use sheaves_sys::lock::{Held, Lock};
 use sheaves_sys::report::Line;
 use sheaves_sys::{
-    announce_when_loaded, errno, fork, futex, map, memfd, options, process, request,
+    announce_when_loaded, errno, fork, futex, map, memfd, options, process, request, sandbox,
 };
 
 use crate::layout::{
@@ -136,7 +136,8 @@ fn start_guard(one_in: u64) -> i32 {
     match one_in {
         0 => EINVAL,
         _ if one_in > guard::ONE_IN_MAX as u64 => EINVAL,
-        _ if checking::is_hardened() => EOPNOTSUPP,
+        // A handler of a signal takes a system call.
+        _ if checking::is_hardened() || sandbox::is_entered() => EOPNOTSUPP,
         _ if guard::on_for_tool(one_in as usize) => 0,
         _ => ENOMEM,
     }

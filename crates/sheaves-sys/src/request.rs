@@ -9,7 +9,7 @@
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use crate::function::FnCell;
-use crate::{fork, futex, process};
+use crate::{fork, futex, process, sandbox};
 
 /// The value of [`ToolRequest::state`] when something is to be done.
 pub const REQUESTED: u32 = 1;
@@ -54,11 +54,19 @@ fn request() -> &'static ToolRequest {
 }
 
 /// Learns the number of this process, or forgets it in a child: then it answers no request. One
-/// system call.
+/// system call, so in a sandbox it is forgotten.
 pub fn note_process(is_known: bool) {
+    let is_known = is_known && !sandbox::is_entered();
     let id = if is_known { process::id().cast_unsigned() } else { 0 };
     // Relaxed: a number.
     PROCESS.store(id, Ordering::Relaxed);
+}
+
+/// The number of this process for a report; 0 in a sandbox, if it is not known there.
+pub fn process_id() -> u32 {
+    // Relaxed: a number.
+    let known = || PROCESS.load(Ordering::Relaxed);
+    if sandbox::is_entered() { known() } else { process::id().cast_unsigned() }
 }
 
 /// True in a child that shares the memory of its parent (`vfork`). One system call.

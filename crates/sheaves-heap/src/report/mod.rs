@@ -165,7 +165,7 @@ fn used_caches() -> impl Iterator<Item = (Name, CacheStats)> {
 
 fn print_text(out: &mut Output<'_>) -> fmt::Result {
     let (engine, slot) = engine_names();
-    let (pid, slots) = (sheaves_sys::process::id(), facts().slots);
+    let (pid, slots) = (sheaves_sys::request::process_id(), facts().slots);
     writeln!(out, "sheaves statistics: pid {pid}, engine {engine}, {slots} slots by {slot}")?;
     writeln!(out, "{TEXT_HEAD}")?;
     for (name, stats) in used_caches() {
@@ -214,7 +214,7 @@ macro_rules! print_members {
 
 fn print_json(out: &mut Output<'_>) -> fmt::Result {
     let (engine, slot) = engine_names();
-    let (pid, slots) = (sheaves_sys::process::id(), facts().slots);
+    let (pid, slots) = (sheaves_sys::request::process_id(), facts().slots);
     write!(out, "{{\"schema\":{SCHEMA},\"pid\":{pid},\"engine\":\"{engine}\",")?;
     write!(out, "\"slot\":\"{slot}\",\"slots\":{slots},\"uptime_ms\":{},", fork::age_ms())?;
     let totals = totals();

@@ -8,7 +8,7 @@ use core::fmt::{self, Write};
 
 use sheaves_rcu::internal;
 use sheaves_sys::thread::{self, NAME_BYTES};
-use sheaves_sys::{fork, process};
+use sheaves_sys::{fork, request};
 
 use super::{Flush, Output};
 
@@ -21,7 +21,12 @@ pub fn write(flush: &mut Flush<'_>) -> i32 {
 
 fn print(out: &mut Output<'_>) -> fmt::Result {
     let survey = internal::survey();
-    write!(out, "{{\"schema\":{SCHEMA},\"pid\":{},\"age_ms\":{}", process::id(), fork::age_ms())?;
+    write!(
+        out,
+        "{{\"schema\":{SCHEMA},\"pid\":{},\"age_ms\":{}",
+        request::process_id(),
+        fork::age_ms()
+    )?;
     write!(out, ",\"rcu\":{{\"completed\":{},\"under_way\":", survey.completed)?;
     match survey.under_way {
         None => write!(out, "null")?,

@@ -73,7 +73,7 @@ static long bare_call(long number, long first, long second, long third, long fou
 /* Of libc: threads and processes. */
 #define OF_THREADS \
     ALLOW(clone), ALLOW(clone3), ALLOW(set_robust_list), ALLOW(rseq), ALLOW(rt_sigprocmask), \
-        ALLOW(exit), ALLOW(wait4), ALLOW(getpid)
+        ALLOW(exit), ALLOW(wait4)
 
 static void confine(int is_lively, int is_bare) {
     struct sock_filter steady[] = {
