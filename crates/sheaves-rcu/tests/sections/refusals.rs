@@ -8,7 +8,7 @@ use core::time::Duration;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 
-use sheaves_rcu::{Cookie, Srcu, defer, read, statistics, synchronize};
+use sheaves_rcu::{Cookie, Srcu, defer, read, statistics, synchronize, synchronize_expedited};
 
 use crate::configurations::{in_own_process, seccomp};
 use crate::leaks::{DEADLINE, leak, until};
@@ -151,6 +151,7 @@ fn waiting_for_a_reader_asks_the_kernel_nothing_in_a_sandbox() {
     }
     let reader = Warm::start(true);
     let is_over = leak(AtomicBool::new(false));
+    let domain = leak(Srcu::new().unwrap());
     let (say, done) = channel();
     std::thread::spawn(move || {
         defer::before_sandbox();
@@ -158,7 +159,16 @@ fn waiting_for_a_reader_asks_the_kernel_nothing_in_a_sandbox() {
             libc::SYS_tgkill,
             libc::SYS_getpid,
             libc::SYS_membarrier,
+            libc::SYS_sched_setaffinity,
+            libc::SYS_sched_getaffinity,
             libc::SYS_sched_yield,
+            libc::SYS_clone,
+            libc::SYS_clone3,
+            libc::SYS_gettid,
+            libc::SYS_prctl,
+            libc::SYS_prlimit64,
+            libc::SYS_rt_sigaction,
+            libc::SYS_rt_sigprocmask,
             libc::SYS_openat,
             libc::SYS_write,
         ];
@@ -169,8 +179,18 @@ fn waiting_for_a_reader_asks_the_kernel_nothing_in_a_sandbox() {
         if seccomp::install(&filter).is_ok() {
             synchronize().unwrap();
             assert!(is_over.load(Ordering::SeqCst), "it did not wait for the reader");
+            synchronize_expedited().unwrap();
+            let cookie = Cookie::start_poll();
+            until(|| cookie.poll());
+            domain.synchronize();
+            defer::defer(|| ());
+            defer::barrier().unwrap();
         }
         say.send(()).unwrap();
+        // The end of a thread is libc's.
+        loop {
+            std::thread::park();
+        }
     });
     std::thread::sleep(10 * STORES_SEEN);
     is_over.store(true, Ordering::SeqCst);
