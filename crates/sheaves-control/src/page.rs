@@ -17,11 +17,11 @@ use sheaves_heap::report::{self, Flush, Format};
 use sheaves_heap::{checking, classes, guard, profile};
 use sheaves_rcu::Cookie;
 use sheaves_rcu::internal::is_reclaimer;
-use sheaves_sys::errno::{EINVAL, ENOMEM, ENOSPC, EOPNOTSUPP, EPERM};
+use sheaves_sys::errno::{EINVAL, ENOMEM, ENOSPC, EOPNOTSUPP};
 use sheaves_sys::lock::{Held, Lock};
 use sheaves_sys::report::Line;
 use sheaves_sys::{
-    announce_when_loaded, errno, fork, futex, map, memfd, options, process, request, sandbox,
+    announce_when_loaded, errno, fork, futex, map, memfd, options, process, request,
 };
 
 use crate::layout::{
@@ -137,8 +137,6 @@ fn start_guard(one_in: u64) -> i32 {
         0 => EINVAL,
         _ if one_in > guard::ONE_IN_MAX as u64 => EINVAL,
         _ if checking::is_hardened() => EOPNOTSUPP,
-        // A handler of a signal takes a system call.
-        _ if sandbox::is_entered() => EPERM,
         _ if guard::on_for_tool(one_in as usize) => 0,
         _ => ENOMEM,
     }

@@ -150,8 +150,9 @@ extern "C" fn before_syscall(
 
 /// A sandbox is about to be entered, or not.
 fn note(is_entered: bool) {
-    // A child of `vfork` shares the memory of its parent, and is about to call `exec`.
-    if is_entered && !request::is_other_process() {
+    // The first sandbox may not permit what a second one would need. A child of `vfork` shares the
+    // memory of its parent, and is about to call `exec`.
+    if is_entered && !sandbox::is_entered() && !request::is_other_process() {
         errno::preserve(sheaves_heap::before_sandbox);
     }
 }

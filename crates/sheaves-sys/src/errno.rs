@@ -2,7 +2,7 @@
 //!
 //! `free` must leave `errno` alone (POSIX.1-2024), so its slow path saves and restores it.
 
-pub use libc::{EAGAIN, EBUSY, EDEADLK, EEXIST, EINVAL, ENOMEM, ENOSPC, ENOSYS, EOPNOTSUPP, EPERM};
+pub use libc::{EAGAIN, EBUSY, EDEADLK, EEXIST, EINVAL, ENOMEM, ENOSPC, ENOSYS, EOPNOTSUPP};
 
 /// Reads `errno` of the calling thread. Never blocks; async-signal-safe.
 pub fn get() -> i32 {

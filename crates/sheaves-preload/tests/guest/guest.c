@@ -68,8 +68,9 @@ static long bare_call(long number, long first, long second, long third, long fou
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 #define OF_MALLOC \
     ALLOW(mmap), ALLOW(munmap), ALLOW(mremap), ALLOW(mprotect), ALLOW(madvise), ALLOW(futex)
-/* Of this program: sleeping, messages, the end. */
-#define OF_PROGRAM ALLOW(clock_nanosleep), ALLOW(write), ALLOW(exit_group)
+/* Of this program: sleeping, messages, a second filter, the end. */
+#define OF_PROGRAM \
+    ALLOW(clock_nanosleep), ALLOW(write), ALLOW(prctl), ALLOW(seccomp), ALLOW(exit_group)
 /* Of libc: threads and processes. */
 #define OF_THREADS \
     ALLOW(clone), ALLOW(clone3), ALLOW(set_robust_list), ALLOW(rseq), ALLOW(rt_sigprocmask), \
@@ -217,6 +218,7 @@ int main(int count, char **argument) {
     nap(20);
     /* libc makes calls of its own in a thread before that calls `use`. */
     while (begun < threads - 1) nap(1);
+    confine(is_lively, is_bare);
     confine(is_lively, is_bare);
     if (opens) syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDONLY, 0);
     char *block[BLOCKS] = {0};

@@ -9,7 +9,7 @@
 //!    thread that reads again after that gets another record, and another call.
 //! 2. If that call did not happen (no key was left, the thread ended by a bare system call, or it
 //!    read in the last round of destructors), the kernel is asked whether the thread is alive: when
-//!    a segment of records is used up, and when a record delays a grace period.
+//!    a segment of records is used up, and when a record delays a grace period; not in a sandbox.
 //! 3. In the child of a fork, which has one thread.
 //!
 //! None of these ends a section. A thread may end in a section whose guard it has leaked, and

@@ -231,6 +231,9 @@ fn run_worker() {
 /// Waits until the threads have ended, for a second at most: if one is in a callback that takes
 /// longer, it ends later. Not for signal handlers. Calling it again changes nothing.
 pub fn before_sandbox() {
+    if sandbox::is_entered() {
+        return;
+    }
     fork::run_pending_handlers();
     if let Some(driver_role) = driver::try_become_driver() {
         // What other slots have deferred cannot be reached from a sandbox.
