@@ -64,9 +64,11 @@ pub fn note_process(is_known: bool) {
 
 /// The number of this process for a report; 0 in a sandbox, if it is not known there.
 pub fn process_id() -> u32 {
-    // Relaxed: a number.
-    let known = || PROCESS.load(Ordering::Relaxed);
-    if sandbox::is_entered() { known() } else { process::id().cast_unsigned() }
+    if sandbox::is_entered() {
+        // Relaxed: a number.
+        return PROCESS.load(Ordering::Relaxed);
+    }
+    process::id().cast_unsigned()
 }
 
 /// True in a child that shares the memory of its parent (`vfork`). One system call.

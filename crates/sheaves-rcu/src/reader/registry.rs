@@ -25,7 +25,7 @@ use core::ffi::c_void;
 use core::panic::Location;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
-use sheaves_sys::{fork, map, report, sandbox, thread, tls};
+use sheaves_sys::{fork, map, report, thread, tls};
 
 use crate::protocol::owner::{Owner, Seen};
 use crate::protocol::reader::{self, OUTSIDE_FENCED, Reader, SLOW};
@@ -281,21 +281,18 @@ pub(crate) fn take_back(number: u32) -> bool {
 /// thread of that number, which the kernel reuses, has taken another record later.
 ///
 /// In a child whose fork has run no handlers yet (`_Fork`, `clone`) the numbers mean nothing, and
-/// in a sandbox the kernel cannot be asked: no thread is found gone.
+/// no thread is found gone.
 fn is_gone(seen: Seen) -> bool {
-    if seen.thread() == 0 || fork::is_pending() || sandbox::is_entered() {
+    if seen.thread() == 0 || fork::is_pending() {
         return false;
     }
     let is_later = |other: u32| record(other).owner.load().follows(seen);
     !thread::is_alive(seen.thread()) || (0..count()).any(is_later)
 }
 
-/// Frees the records of threads that are gone. True if there were any; not in a sandbox.
+/// Frees the records of threads that are gone. True if there were any.
 fn sweep() -> bool {
     let mut found = false;
-    if sandbox::is_entered() {
-        return found;
-    }
     for number in 0..count() {
         // `take_back` checks again, but reads all records if the number is in use.
         let thread = record(number).owner.load().thread();

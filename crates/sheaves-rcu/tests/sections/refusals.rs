@@ -16,14 +16,6 @@ use crate::leaks::{DEADLINE, leak, until};
 /// What a grace period takes at least where membarrier is refused.
 const STORES_SEEN: Duration = Duration::from_millis(10);
 
-/// Refuses to the calling thread everything that makes other threads fence. False if filters are
-/// not permitted.
-fn refuse() -> bool {
-    let program =
-        seccomp::program(&[libc::SYS_membarrier, libc::SYS_sched_setaffinity], libc::EPERM);
-    seccomp::install(&program).is_ok()
-}
-
 /// A thread that has read so often that its sections do not fence. It stays in a section, or is
 /// idle, until it is stopped.
 struct Warm {
@@ -50,16 +42,26 @@ impl Warm {
     }
 }
 
-/// Runs `body` in a thread to which membarrier is refused. When it has returned, sends whether
-/// filters are permitted.
+/// Runs `body` in a thread to which everything is refused that makes other threads fence.
 fn refused(body: impl FnOnce() + Send + 'static) -> Receiver<bool> {
+    let calls = [libc::SYS_membarrier, libc::SYS_sched_setaffinity];
+    under(seccomp::program(&calls, libc::EPERM), body)
+}
+
+/// Runs `body` in a thread under a filter. When it has returned, sends whether filters are
+/// permitted.
+fn under(filter: Vec<libc::sock_filter>, body: impl FnOnce() + Send + 'static) -> Receiver<bool> {
     let (say, done) = channel();
     std::thread::spawn(move || {
-        let is_refused = refuse();
-        if is_refused {
+        let is_permitted = seccomp::install(&filter).is_ok();
+        if is_permitted {
             body();
         }
-        say.send(is_refused).unwrap();
+        say.send(is_permitted).unwrap();
+        // The filter may not permit what libc calls at the end of a thread.
+        loop {
+            std::thread::park();
+        }
     });
     done
 }
@@ -112,12 +114,19 @@ fn readers_are_waited_for() {
     if in_own_process("refusals::readers_are_waited_for") {
         return;
     }
-    let reader = Warm::start(true);
-    let is_over = leak(AtomicBool::new(false));
-    let done = refused(|| {
-        synchronize().unwrap();
-        assert!(is_over.load(Ordering::SeqCst), "it did not wait for the reader");
+    wait_beside(Warm::start(true), |is_over| {
+        refused(move || {
+            synchronize().unwrap();
+            assert!(is_over.load(Ordering::SeqCst), "it did not wait for the reader");
+        })
     });
+}
+
+/// A thread that `start` starts waits for a reader, whose section ends after some time. The flag
+/// is set right before that.
+fn wait_beside(reader: Warm, start: impl FnOnce(&'static AtomicBool) -> Receiver<bool>) {
+    let is_over = leak(AtomicBool::new(false));
+    let done = start(is_over);
     std::thread::sleep(10 * STORES_SEEN);
     is_over.store(true, Ordering::SeqCst);
     reader.stop();
@@ -149,34 +158,32 @@ fn waiting_for_a_reader_asks_the_kernel_nothing_in_a_sandbox() {
     if in_own_process("refusals::waiting_for_a_reader_asks_the_kernel_nothing_in_a_sandbox") {
         return;
     }
-    let reader = Warm::start(true);
-    let is_over = leak(AtomicBool::new(false));
+    let forbidden = [
+        libc::SYS_tgkill,
+        libc::SYS_getpid,
+        libc::SYS_membarrier,
+        libc::SYS_sched_setaffinity,
+        libc::SYS_sched_getaffinity,
+        libc::SYS_sched_yield,
+        libc::SYS_clone,
+        libc::SYS_clone3,
+        libc::SYS_gettid,
+        libc::SYS_prctl,
+        libc::SYS_prlimit64,
+        libc::SYS_rt_sigaction,
+        libc::SYS_rt_sigprocmask,
+        libc::SYS_openat,
+        libc::SYS_write,
+    ];
+    let mut filter = seccomp::program(&forbidden, 0);
+    for line in filter.iter_mut().filter(|line| line.k == libc::SECCOMP_RET_ERRNO) {
+        line.k = libc::SECCOMP_RET_KILL_PROCESS;
+    }
     let domain = leak(Srcu::new().unwrap());
-    let (say, done) = channel();
-    std::thread::spawn(move || {
-        defer::before_sandbox();
-        let forbidden = [
-            libc::SYS_tgkill,
-            libc::SYS_getpid,
-            libc::SYS_membarrier,
-            libc::SYS_sched_setaffinity,
-            libc::SYS_sched_getaffinity,
-            libc::SYS_sched_yield,
-            libc::SYS_clone,
-            libc::SYS_clone3,
-            libc::SYS_gettid,
-            libc::SYS_prctl,
-            libc::SYS_prlimit64,
-            libc::SYS_rt_sigaction,
-            libc::SYS_rt_sigprocmask,
-            libc::SYS_openat,
-            libc::SYS_write,
-        ];
-        let mut filter = seccomp::program(&forbidden, 0);
-        for line in filter.iter_mut().filter(|line| line.k == libc::SECCOMP_RET_ERRNO) {
-            line.k = libc::SECCOMP_RET_KILL_PROCESS;
-        }
-        if seccomp::install(&filter).is_ok() {
+    let reader = Warm::start(true);
+    defer::before_sandbox();
+    wait_beside(reader, |is_over| {
+        under(filter, move || {
             synchronize().unwrap();
             assert!(is_over.load(Ordering::SeqCst), "it did not wait for the reader");
             synchronize_expedited().unwrap();
@@ -185,15 +192,6 @@ fn waiting_for_a_reader_asks_the_kernel_nothing_in_a_sandbox() {
             domain.synchronize();
             defer::defer(|| ());
             defer::barrier().unwrap();
-        }
-        say.send(()).unwrap();
-        // The end of a thread is libc's.
-        loop {
-            std::thread::park();
-        }
+        })
     });
-    std::thread::sleep(10 * STORES_SEEN);
-    is_over.store(true, Ordering::SeqCst);
-    reader.stop();
-    assert!(done.recv_timeout(DEADLINE).is_ok());
 }

@@ -251,7 +251,7 @@ pub fn before_sandbox() {
 
 /// True while the kernel has a thread of this id; 0 stands for none.
 fn is_present(id: i32) -> bool {
-    id != 0 && thread::is_alive(id)
+    id != 0 && thread::is_known_to_kernel(id)
 }
 
 /// The time between two checks whether a thread has ended.
