@@ -28,7 +28,7 @@ const STILL_RUNNING: i32 = 124;
 const TABLE_MS: u32 = 2_000;
 
 /// These run in a process of their own while the tests run.
-const BESIDE: [&str; 5] = ["release", "models", "package", "keys", "dist"];
+const BESIDE: [&str; 3] = ["package", "keys", "dist"];
 /// Where what they print is kept until then.
 const BESIDE_LOG: &str = "target/ci-beside.log";
 
@@ -109,7 +109,7 @@ enum Outcome {
 }
 
 /// Cheap steps first, so that small errors cost seconds.
-fn steps() -> [Step; 17] {
+fn steps() -> [Step; 16] {
     [
         Step { name: "fmt", action: |root| cargo(root, &["fmt", "--all", "--check"], &[]) },
         Step { name: "tidy", action: run_tidy },
@@ -133,7 +133,6 @@ fn steps() -> [Step; 17] {
         },
         Step { name: "test", action: |root| cargo(root, &["test", "--workspace"], &[]) },
         Step { name: "features", action: run_features },
-        Step { name: "release", action: build_release },
         Step { name: "models", action: run_models },
         Step { name: "package", action: |root| publish::package(root).map(|()| Outcome::Passed) },
         Step { name: "keys", action: run_keys },
@@ -187,11 +186,6 @@ fn run_musl(root: &Path) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Skipped(format!("no target: run `rustup target add {target}`")));
     }
     musl::run(root).map(|()| Outcome::Passed)
-}
-
-/// What the real programs run on.
-fn build_release(root: &Path) -> anyhow::Result<Outcome> {
-    cargo(root, &["build", "--release", "-p", "sheaves-cli", "-p", "sheaves-preload"], &[])
 }
 
 /// The features of the crate for Rust programs: each alone, then all of them.
