@@ -30,7 +30,7 @@ use crate::refusal::Refusal;
 const CLIENTS_MAX: usize = 16;
 const HEAD_BYTES_MAX: usize = 8 << 10;
 /// How long a client may take to send its request.
-const HEAD_LIMIT: Duration = Duration::from_secs(5);
+const HEAD_LIMIT: Duration = Duration::from_secs(2);
 /// How long it is served. It waits for at most two scrapes.
 const LIMIT: Duration = Duration::from_secs(20);
 /// After the kernel refuses a client, for want of descriptors.
