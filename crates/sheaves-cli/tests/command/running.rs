@@ -42,6 +42,9 @@ const BUSY: &str = "#include <stdlib.h>\nint main(void) { for (;;) { void *p[400
      for (int i = 0; i < 4000; i++) free(p[i]); } }\n";
 const STEADY: &str = "#include <stdlib.h>\nint main(void) { for (;;) { \
      void *volatile block = malloc(64); free(block); } }\n";
+/// A program that frees nothing: what has been sampled stays.
+const GROWING: &str = "#include <stdlib.h>\n#include <unistd.h>\nint main(void) { \
+     for (;;) { void *volatile block = malloc(100); usleep(100); } }\n";
 /// A program that has a heap of its own in libsheaves.
 const TWO_HEAPS: &str = "#include <sheaves.h>\n#include <stdlib.h>\nint main(void) { \
      sheaves_cache *cache = sheaves_cache_create(\"session\", 100, 0, 0, NULL); \
@@ -598,7 +601,7 @@ fn readers_and_grace_periods_are_printed() {
 /// Profiling is turned on in a program that was not started for it.
 #[test]
 fn profile_of_a_running_program() {
-    let program = Program::start();
+    let program = Program::build(GROWING, &[]);
     let pid = program.pid();
     sheaves().args(["prof", "leaks", "--seconds", "1", &pid]).assert().code(69).stdout("");
     let asked = sheaves().args(["prof", "heap", &pid]).assert().code(69).stdout("");
