@@ -158,16 +158,25 @@ impl Tool {
         argument: u64,
         milliseconds: u64,
     ) -> Result<String, Failure> {
+        // Another tool of this machine may be asking.
+        self.file.lock().expect("locked");
         let path = format!("/proc/{}", self.pid);
         let mut is_alive = || fs::exists(&path).unwrap_or(false);
-        let bytes = self.client.ask(self.pid, command, argument, milliseconds, &mut is_alive)?;
+        let asked = self.client.ask(self.pid, command, argument, milliseconds, &mut is_alive);
+        let read = asked.map(|bytes| self.read(bytes));
+        self.file.unlock().expect("locked");
+        read
+    }
+
+    /// Reads an answer, and returns its memory.
+    fn read(&self, bytes: usize) -> String {
         let mut text = vec![0; bytes];
         self.file.read_exact_at(&mut text, ANSWER_AT as u64).expect("the answer");
         let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         let (begin, length) = (ANSWER_AT as i64, (FILE_BYTES - ANSWER_AT) as i64);
         // SAFETY: integers only.
         assert_eq!(unsafe { libc::fallocate(self.file.as_raw_fd(), hole, begin, length) }, 0);
-        Ok(String::from_utf8(text).expect("UTF-8"))
+        String::from_utf8(text).expect("UTF-8")
     }
 
     pub(crate) fn inode(&self) -> u64 {
