@@ -10,7 +10,8 @@ fn plugin() -> PathBuf {
     let program = std::env::current_exe().unwrap();
     let folder = program.ancestors().nth(2).unwrap();
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "-q", "-p", "sheaves", "--example", "plugin", "--target-dir"]);
+    // With the features of the whole workspace, as `cargo test --workspace` has built it.
+    cargo.args(["build", "-q", "--workspace", "--example", "plugin", "--target-dir"]);
     cargo.arg(folder.parent().unwrap());
     if folder.ends_with("release") {
         cargo.arg("--release");
