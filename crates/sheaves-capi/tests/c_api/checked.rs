@@ -158,7 +158,8 @@ fn leak_and_overflow_are_found() {
 
 #[test]
 fn costs_are_printed() {
-    let program = compile("gcc", "tests/urcu/cost.c", &[&include()], Link::Shared);
+    let flags = [&include(), "-DSECTIONS=400000L", "-DNODES=10000L"];
+    let program = compile("gcc", "tests/urcu/cost.c", &flags, Link::Shared);
     let output = run(&program, &[], &[], LIMIT);
     let text = String::from_utf8(output.stdout).unwrap();
     let figures: Result<Vec<f64>, _> = text.split_whitespace().map(str::parse).collect();

@@ -9,8 +9,10 @@
 #include <urcu.h>
 
 #define THREADS 2
+#ifndef SECTIONS
 #define SECTIONS 40000000L
 #define NODES 1000000L
+#endif
 
 struct node {
     struct rcu_head head;
