@@ -7,7 +7,7 @@ use std::hash::RandomState;
 use std::sync::{Arc, Barrier, LazyLock};
 use std::time::Instant;
 
-use sheaves::map::RcuHashMap;
+use sheaves::map::{RcuHashMap, RcuWordMap};
 use sheaves::rcu::defer::barrier;
 use sheaves::rcu::{read, synchronize};
 
@@ -324,4 +324,17 @@ fn send_and_sync_are_exact() {
     ];
     assert_eq!(sends, [true, true, false, false]);
     assert_eq!(shares, [true, false, false, false]);
+    type Words<K, V> = RcuWordMap<K, V, RandomState>;
+    let sends = [
+        <Sends<Words<u8, Celled>>>::IS,
+        <Sends<Words<u8, Guarded>>>::IS,
+        <Sends<Words<Guarded, u8>>>::IS,
+    ];
+    // It copies what it has, and lends nothing.
+    let shares = [
+        <Shares<Words<u8, Celled>>>::IS,
+        <Shares<Words<u8, Guarded>>>::IS,
+        <Shares<Words<Guarded, u8>>>::IS,
+    ];
+    assert_eq!((sends, shares), ([true, false, false], [true, false, false]));
 }

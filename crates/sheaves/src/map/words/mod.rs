@@ -86,8 +86,15 @@ pub use word::Word;
 /// without memory for a larger table, chains get longer instead.
 pub struct RcuWordMap<K, V, S = DefaultHashBuilder> {
     tables: Tables<Pair, S>,
-    entries: PhantomData<(K, V)>,
+    /// Invariant: what one reference to the map stores another one returns, as the same type.
+    entries: PhantomData<*mut (K, V)>,
 }
+
+// SAFETY: the map has words only, of which it makes keys and values where it is.
+unsafe impl<K: Send, V: Send, S: Send> Send for RcuWordMap<K, V, S> {}
+// SAFETY: a shared map takes keys and values in any thread and returns copies in any other; it
+// lends none.
+unsafe impl<K: Send, V: Send, S: Sync> Sync for RcuWordMap<K, V, S> {}
 
 impl<K, V, S> RcuWordMap<K, V, S> {
     /// An empty map. Allocates nothing.
