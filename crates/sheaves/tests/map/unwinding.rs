@@ -185,6 +185,11 @@ fn destructor_that_panics_leaks_no_other_value() {
         }
     };
     assert_eq!(dropped_by(reclaimed), VALUES, "reclaimed");
+    let taken_out = |map: Values| {
+        map.remove(&0, &read());
+        drop(map.into_iter());
+    };
+    assert_eq!(dropped_by(taken_out), VALUES, "taken out");
 }
 
 /// Puts every key into the last chain of a small table.

@@ -34,7 +34,10 @@ impl<K, V, S> IntoIterator for RcuHashMap<K, V, S> {
             // INVARIANT: entries of a table are from `Entry::new`.
             unsafe { series::end(table, |content| entries.push(Owned(entry_at(content)))) };
         }
-        IntoIter { entries: entries.into_iter() }
+        let entries = IntoIter { entries: entries.into_iter() };
+        // Here, so that a destructor that panics does not leak the entries.
+        drop(self);
+        entries
     }
 }
 
