@@ -7,7 +7,7 @@ use sheaves_rcu::Guard;
 
 use super::RcuHashMap;
 use super::address::Address;
-use super::closures::Inside;
+use super::closures::{Inside, refuse_inside};
 use super::entry::{Entry, Owned};
 use super::iter::Iter;
 use super::tables::Chain;
@@ -140,7 +140,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// A small map keeps its table and is cleared by [`RcuHashMap::retain`], as is one of
     /// [`RcuHashMap::scoped`] whose entries have destructors. There an entry that is replaced
     /// meanwhile stays.
+    ///
+    /// # Panics
+    /// In a closure of this map.
     pub fn clear(&self) {
+        refuse_inside(self.tables.address());
         // SAFETY: the entries have no destructor, or are `Send` and `'static`.
         let exchange = || unsafe { self.tables.exchange() };
         if !self.limbo.is_deferred() || !exchange() {

@@ -125,14 +125,17 @@ impl Drop for Panicking {
 fn closure_that_changes_its_own_map_panics() {
     type Map = RcuHashMap<u64, u64, RandomState>;
     let (map, other) = (Map::default(), Map::default());
+    map.reserve(1000);
     map.insert(1, 1, &read());
     let guard = read();
-    let changes: [&dyn Fn(u64); 5] = [
+    let changes: [&dyn Fn(u64); 6] = [
         &|key| _ = map.insert(key, 0, &guard),
         &|key| _ = map.remove(&key, &guard),
         &|key| _ = map.get_or_insert_with(key + 100, || 0, &guard),
         &|key| _ = map.compute(key, |_| None, &guard),
         &|_| map.retain(|_, _| false),
+        // Of a table that is large enough to be exchanged.
+        &|_| map.clear(),
     ];
     for change in changes {
         for key in 0..20 {
