@@ -129,10 +129,27 @@ impl<T> DerefMut for CacheBox<'_, T> {
 impl<T> Drop for CacheBox<'_, T> {
     #[inline]
     fn drop(&mut self) {
+        // Frees the object also if the destructor unwinds.
+        let _object = Object { place: self.place.cast(), cache: &self.cache.raw };
         // SAFETY: by the invariant the value is there; it is not used again.
         unsafe { self.place.drop_in_place() };
+    }
+}
+
+/// The object of a box that is dropped, without its value.
+///
+/// # Invariants
+/// `place` is an object of `cache` that nothing else uses.
+struct Object<'a> {
+    place: NonNull<u8>,
+    cache: &'a raw::Cache,
+}
+
+impl Drop for Object<'_> {
+    #[inline]
+    fn drop(&mut self) {
         // SAFETY: by the invariant the object is of this cache and ours; it is not used again.
-        unsafe { self.cache.raw.free(self.place.cast()) };
+        unsafe { self.cache.free(self.place) };
     }
 }
 

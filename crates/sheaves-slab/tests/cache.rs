@@ -247,6 +247,25 @@ fn boxes_drop_their_values() {
     cache.destroy().unwrap();
 }
 
+/// Its destructor panics.
+struct Panicking;
+
+impl Drop for Panicking {
+    fn drop(&mut self) {
+        panic!("a destructor that panics");
+    }
+}
+
+#[test]
+fn box_whose_destructor_panics_frees_its_object() {
+    let cache = Cache::<(Panicking, u64)>::new("panicking").unwrap();
+    for number in 0..3 {
+        let full = core::panic::AssertUnwindSafe(cache.insert((Panicking, number)));
+        assert!(std::panic::catch_unwind(|| drop({ full }.0)).is_err());
+    }
+    cache.destroy().unwrap();
+}
+
 #[test]
 fn shrink_returns_memory_while_others_work() {
     let cache = cache_of("shrinking", 128);
