@@ -208,18 +208,51 @@ impl<W: CellValue> PerCpu<SlotCell<W>> {
 
 impl<T> Drop for PerCpu<T> {
     fn drop(&mut self) {
+        // Frees the memory after the values are dropped, also if a destructor unwinds.
+        let _memory = Memory::<T>(self.offset, PhantomData);
         if core::mem::needs_drop::<T>() {
-            for row in rows::written() {
-                // SAFETY: by the invariant there is a T, which is not used after this.
-                unsafe { self.at(row).drop_in_place() };
-            }
-        }
-        if let Ok(shape) = const { shape_of::<T>() } {
-            // SAFETY: by the invariant the object is allocated with this shape; this frees it,
-            // once.
-            unsafe { objects::free(self.offset.get() as usize, shape) };
+            // SAFETY: by the invariant there is a T in each of these rows, not used after this.
+            unsafe { drop_values(rows::written().map(|row| self.at(row))) };
         }
     }
+}
+
+/// The memory of a [`PerCpu`] without its values.
+///
+/// # Invariants
+/// The object at the offset is allocated with the shape of `T`, and nothing else uses it.
+struct Memory<T>(NonZeroU32, PhantomData<T>);
+
+impl<T> Drop for Memory<T> {
+    fn drop(&mut self) {
+        if let Ok(shape) = const { shape_of::<T>() } {
+            // SAFETY: by the invariant; this frees it, once.
+            unsafe { objects::free(self.0.get() as usize, shape) };
+        }
+    }
+}
+
+/// Drops these values. If a destructor unwinds, the others are dropped all the same.
+///
+/// # Safety
+/// There is a value at each of the places, which is not used after this.
+unsafe fn drop_values<T>(places: impl Iterator<Item = *mut T>) {
+    struct Values<T, I: Iterator<Item = *mut T>>(I);
+    impl<T, I: Iterator<Item = *mut T>> Values<T, I> {
+        fn drop_each(&mut self) {
+            for place in &mut self.0 {
+                // SAFETY: the contract of the function.
+                unsafe { place.drop_in_place() };
+            }
+        }
+    }
+    impl<T, I: Iterator<Item = *mut T>> Drop for Values<T, I> {
+        fn drop(&mut self) {
+            self.drop_each();
+        }
+    }
+    // Those that are left if this unwinds are dropped with it.
+    Values(places).drop_each();
 }
 
 impl<T: Sync + fmt::Debug> fmt::Debug for PerCpu<T> {
@@ -236,10 +269,9 @@ struct Filling<T> {
 
 impl<T> Drop for Filling<T> {
     fn drop(&mut self) {
-        for row in 0..self.filled {
-            // SAFETY: written by `with`, used by no other thread.
-            unsafe { self.object.at(row).cast::<T>().drop_in_place() };
-        }
+        let places = (0..self.filled).map(|row| self.object.at(row).cast::<T>());
+        // SAFETY: written by `with`, used by no other thread.
+        unsafe { drop_values(places) };
     }
 }
 

@@ -156,6 +156,28 @@ fn an_initialiser_that_panics_leaves_nothing() {
     assert_eq!(Arc::strong_count(&alive), 1);
 }
 
+/// The value of one slot panics when it is dropped.
+struct Panicking {
+    slot: usize,
+    _alive: Arc<()>,
+}
+
+impl Drop for Panicking {
+    fn drop(&mut self) {
+        assert!(self.slot != 0, "a destructor that panics");
+    }
+}
+
+#[test]
+fn destructor_that_panics_leaves_nothing() {
+    let alive = Arc::new(());
+    let value = |slot| Panicking { slot, _alive: Arc::clone(&alive) };
+    let values = PerCpu::with(value).unwrap();
+    let dropped = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| drop(values)));
+    assert!(dropped.is_err());
+    assert_eq!(Arc::strong_count(&alive), 1);
+}
+
 static STATIC: PerCpuStatic<[AtomicU64; 3]> = PerCpuStatic::new();
 
 #[test]
