@@ -211,6 +211,25 @@ fn each_block_has_its_pages_after_too_many() {
     }
 }
 
+/// More memory than the kernel gives is refused. By default it gives as much as the machine has.
+fn large_blocks_are_memory() {
+    for size in (32..46).map(|shift| 1 << shift) {
+        let is_given = sheaves_sys::map::anywhere(size).is_some_and(|address| {
+            // SAFETY: mapped just now.
+            unsafe { sheaves_sys::map::unmap(address, size) }
+        });
+        let small = malloc(1 << 30);
+        // SAFETY: from this heap; not used if the other one is there.
+        let grown = unsafe { realloc(small, size) };
+        let others = [malloc(size), grown];
+        assert_eq!(others.map(|block| !block.is_null()), [is_given; 2], "{size}");
+        for block in others.into_iter().chain((!is_given).then_some(small)) {
+            // SAFETY: null, or from this heap.
+            unsafe { free(block) };
+        }
+    }
+}
+
 /// The level of the test; 1 where there is no such variable.
 const LEVEL: &str = "SHEAVES_TEST_LEVEL";
 
@@ -224,6 +243,7 @@ fn large_blocks() {
     large_blocks_grow();
     large_blocks_end_at_pages();
     large_blocks_use_pages_again();
+    large_blocks_are_memory();
     if !checking::is_exact() {
         freed_blocks_wait();
         writes_to_freed_blocks_are_found();

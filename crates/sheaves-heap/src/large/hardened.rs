@@ -84,9 +84,18 @@ fn beside(blocks: usize) -> usize {
     if blocks < vm::MAPPINGS_MAX / 16 { 0 } else { map::page_bytes() }
 }
 
+/// Before the room for a block of this size is reserved, the kernel is asked for that much memory:
+/// it would give any number of pages of a reservation, also more than the machine has.
+const ASKED_BYTES_MIN: usize = 1 << 30;
+
 /// Reserves room for a block, and the pages beside it.
 fn reserve(bytes: usize, align: usize) -> Option<usize> {
     let page = map::page_bytes();
+    if bytes >= ASKED_BYTES_MIN {
+        let address = map::anywhere(bytes)?;
+        // SAFETY: mapped just now, and nothing else uses it.
+        unsafe { map::unmap(address, bytes) };
+    }
     let all = bytes.checked_add(align.max(page) + page)?;
     let start = map::reserve(all)?;
     let address = (start + page).next_multiple_of(align.max(page));
