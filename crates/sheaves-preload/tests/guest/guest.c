@@ -5,7 +5,8 @@
  *   lively  threads end and begin, and the program forks, with and without handlers
  *   opens   calls openat once, which the filter does not permit
  * The filter permits what a malloc calls, and what this program calls itself; without `lively`
- * neither threads nor processes begin or end under it.
+ * neither threads nor processes begin or end under it. Without `bare` it permits mmap only with
+ * flags that Chromium's sandbox knows.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -68,6 +69,17 @@ static long bare_call(long number, long first, long second, long third, long fou
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 #define OF_MALLOC \
     ALLOW(mmap), ALLOW(munmap), ALLOW(mremap), ALLOW(mprotect), ALLOW(madvise), ALLOW(futex)
+/* The flags of mmap that Chromium's sandbox permits. */
+#define FLAGS \
+    (MAP_SHARED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE | MAP_FIXED | \
+     MAP_DENYWRITE | MAP_LOCKED)
+#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+/* Without the first five instructions it permits all flags. */
+#define BEGIN \
+    LOAD(nr), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 3), LOAD(args[3]), \
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, (unsigned)~FLAGS, 0, 1), \
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS), LOAD(nr)
+enum { OF_FLAGS = 5 };
 /* Of this program: sleeping, messages, a second filter, the end. */
 #define OF_PROGRAM \
     ALLOW(clock_nanosleep), ALLOW(write), ALLOW(prctl), ALLOW(seccomp), ALLOW(exit_group)
@@ -78,15 +90,16 @@ static long bare_call(long number, long first, long second, long third, long fou
 
 static void confine(int is_lively, int is_bare) {
     struct sock_filter steady[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        OF_MALLOC, OF_PROGRAM, BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BEGIN, OF_MALLOC, OF_PROGRAM, BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
     };
     struct sock_filter lively[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        OF_MALLOC, OF_PROGRAM, OF_THREADS, BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BEGIN, OF_MALLOC, OF_PROGRAM, OF_THREADS,
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
     };
     struct sock_fprog program = {sizeof steady / sizeof *steady, steady};
     if (is_lively) program = (struct sock_fprog){sizeof lively / sizeof *lively, lively};
+    /* The library does not know that it has to do without some flags. */
+    if (is_bare) program.filter += OF_FLAGS, program.len -= OF_FLAGS;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) _exit(77);
     long (*enter)(long, ...) = is_bare ? (long (*)(long, ...))bare_call : syscall;
     long status = enter(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);

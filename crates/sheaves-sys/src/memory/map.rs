@@ -6,7 +6,7 @@
 
 use core::ptr::with_exposed_provenance_mut;
 
-use crate::{errno, process, vm};
+use crate::{errno, process, sandbox, vm};
 
 const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
 
@@ -140,8 +140,8 @@ pub fn aligned(bytes: usize, align: usize) -> Option<usize> {
 pub enum Exactly {
     /// The range is mapped.
     Mapped,
-    /// The range is in use, or the kernel treated the address as a mere hint (before Linux 4.17, or
-    /// an emulator).
+    /// The range is in use, or the kernel treated the address as a mere hint (before Linux 4.17, in
+    /// a sandbox, or an emulator).
     Occupied,
     /// The kernel refuses any mapping of this size.
     Refused,
@@ -161,7 +161,10 @@ pub fn reserve_exactly(address: usize, bytes: usize) -> bool {
 
 #[unsafe(link_section = ".text.sheaves_load")]
 fn map_exactly(address: usize, bytes: usize, protection: i32, flags: i32) -> Exactly {
-    match map(address, bytes, protection, flags | libc::MAP_FIXED_NOREPLACE) {
+    // Sandboxes may know the flags of older mallocs only: Chromium's ends the process for this one.
+    // There the address is a hint, which the kernel follows if the range is free.
+    let no_replace = if sandbox::is_entered() { 0 } else { libc::MAP_FIXED_NOREPLACE };
+    match map(address, bytes, protection, flags | no_replace) {
         Ok(found) if found == address => Exactly::Mapped,
         Ok(elsewhere) => {
             // SAFETY: the mapping was made above and is not handed out.
