@@ -37,6 +37,15 @@ fn c_functions_keep_their_contracts() {
     }
 }
 
+/// As in qemu's user mode before 7.1.
+#[test]
+fn calloc_gives_zeros_where_advice_does_nothing() {
+    let program = compile("gcc", "no_advice.c");
+    for variables in CONFIGURATIONS.iter().chain(&[HARDENED]) {
+        run_silent(&program, &[], variables, MINUTE);
+    }
+}
+
 #[test]
 fn malloc_info_and_stats_describe_this_heap() {
     let output = run_within(MINUTE, &mut on_object(family(), &["info"], &[]));

@@ -5,6 +5,7 @@
 //! the process for an address that it has not chosen.
 
 use core::ptr::with_exposed_provenance_mut;
+use core::sync::atomic::{AtomicU8, Ordering};
 
 use crate::{errno, process, sandbox, vm};
 
@@ -73,7 +74,8 @@ pub fn page_bytes() -> usize {
 /// True if all pages of a range are readable, which are resident then. False also before Linux 5.14
 /// (`MADV_POPULATE_READ`).
 pub(crate) fn populate_read(address: usize, bytes: usize) -> bool {
-    advise(address, bytes.next_multiple_of(page_bytes()), libc::MADV_POPULATE_READ)
+    is_advice_taken()
+        && advise(address, bytes.next_multiple_of(page_bytes()), libc::MADV_POPULATE_READ)
 }
 
 /// The address of a new mapping, or the error of `mmap`.
@@ -241,11 +243,40 @@ pub unsafe fn discard(address: usize, bytes: usize) {
 
 /// True when the kernel has taken the pages back.
 fn drop_pages(address: usize, bytes: usize) -> bool {
-    advise(address, bytes, libc::MADV_DONTNEED) || advise(address, bytes, MADV_DONTNEED_LOCKED)
+    /// `MADV_DONTNEED` that does not refuse locked memory.
+    const MADV_DONTNEED_LOCKED: i32 = 24;
+    let drop = |advice| advise(address, bytes, advice);
+    is_advice_taken() && (drop(libc::MADV_DONTNEED) || drop(MADV_DONTNEED_LOCKED))
 }
 
-/// `MADV_DONTNEED` that does not refuse locked memory.
-const MADV_DONTNEED_LOCKED: i32 = 24;
+/// True unless `madvise` reports success and does nothing: so does qemu's user mode before 7.1.
+fn is_advice_taken() -> bool {
+    /// 0 until it is known, 1 if not, 2 if it is taken.
+    static ANSWER: AtomicU8 = AtomicU8::new(0);
+    // Relaxed, both: a number that stays the same, and leads to nothing.
+    let mut answer = ANSWER.load(Ordering::Relaxed);
+    if answer == 0 {
+        answer = try_advice().map_or(0, |is_taken| 1 + u8::from(is_taken));
+        ANSWER.store(answer, Ordering::Relaxed);
+    }
+    answer != 1
+}
+
+/// Discards a page of its own. `None` when there is none, or if the kernel refuses.
+#[cold]
+fn try_advice() -> Option<bool> {
+    let bytes = page_bytes();
+    let address = anywhere(bytes)?;
+    let byte = with_exposed_provenance_mut::<u8>(address);
+    // SAFETY: mapped just now. Volatile, here and below: the kernel changes it in between.
+    unsafe { byte.write_volatile(1) };
+    let is_discarded = advise(address, bytes, libc::MADV_DONTNEED);
+    // SAFETY: as above.
+    let is_zero = unsafe { byte.read_volatile() } == 0;
+    // SAFETY: as above, and not used any more. `unmap` would come back here if that is refused.
+    let _ = unsafe { call(libc::SYS_munmap, [address, bytes, 0, 0, 0, 0]) };
+    is_discarded.then_some(is_zero)
+}
 
 /// Asks the kernel to use no huge pages for this range. False when it refuses.
 #[must_use]
