@@ -29,20 +29,21 @@ const MIX: usize = 0x9E37_79B9_7F4A_7C15;
 /// The part of the hash that holds the logarithm of the pad's length.
 const SHIFT_MASK: usize = 63;
 
-/// A block with pad and red zone; 0 when memory is out.
-pub(crate) fn alloc(size: usize, align: usize, frame: Frame) -> usize {
+/// A block with pad and red zone (0 when memory is out), and whether it reads as zeros.
+pub(crate) fn alloc(size: usize, align: usize, frame: Frame) -> (usize, bool) {
     let front = align.max(PAD_BYTES);
     let total = front.checked_add(size).and_then(|bytes| bytes.checked_add(ZONE_BYTES));
     let request = AllocRequest { bytes: size, align, frame };
-    let start = total.map_or(0, |total| block::alloc(total, front, &request).0);
+    let alloc = |total| block::alloc(total, front, &request);
+    let (start, reads_zero) = total.map_or((0, false), alloc);
     if start == 0 {
-        return 0;
+        return (0, false);
     }
     let user = start + front;
     write(user - 16, size);
     write(user - 8, pad_hash(user, size, front.trailing_zeros() as usize));
     zone_of(user, size, start).fill(ZONE);
-    user
+    (user, reads_zero)
 }
 
 /// Checks pad and red zone of a block, and returns the block's start and the size that the user

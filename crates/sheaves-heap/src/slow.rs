@@ -83,7 +83,7 @@ fn alloc_and_tell_zero(size: usize, align: usize, frame: Frame) -> (*mut u8, boo
     let (block, reads_zero) = if !can_serve {
         (0, false)
     } else if is_debug() && !classes::is_zero_sized(size, align) {
-        (redzone::alloc(size, align, frame), false)
+        redzone::alloc(size, align, frame)
     } else {
         let request = AllocRequest { bytes: size, align, frame };
         match block::alloc(size, align, &request) {

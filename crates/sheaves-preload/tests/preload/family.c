@@ -4,6 +4,7 @@
 #include <malloc.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -104,6 +105,21 @@ static void alignments(void) {
     free(place);
 }
 
+// Large memory from calloc has no pages before it is used, in debug mode either.
+static void untouched(void) {
+    const size_t size = (size_t)1 << 30;
+    struct rusage before, after;
+    CHECK(getrusage(RUSAGE_SELF, &before) == 0);
+    for (int round = 0; round < 3; round++) {
+        char *block = calloc(size / 16, 16);
+        CHECK(block && !block[0] && !block[size / 2] && !block[size - 1]);
+        block[0] = block[size / 2] = block[size - 1] = 1;
+        free(block);
+    }
+    CHECK(getrusage(RUSAGE_SELF, &after) == 0);
+    CHECK(after.ru_maxrss - before.ru_maxrss < (200 << 10));
+}
+
 // free keeps errno, also when it returns memory to the kernel.
 static void errno_is_kept(void) {
     static void *blocks[2000];
@@ -185,6 +201,7 @@ int main(int count, char **arguments) {
     sizes();
     overflow();
     alignments();
+    untouched();
     errno_is_kept();
     others();
     figures();
