@@ -73,6 +73,11 @@ static STAMPS: AtomicU64 = AtomicU64::new(0);
 /// ended in a section.
 pub(crate) static OVERFLOW: AtomicU64 = AtomicU64::new(0);
 
+/// The word of a thread, its state, by a pointer to the whole record.
+fn word_of(record: &Record) -> *const u64 {
+    core::ptr::from_ref(record).cast()
+}
+
 pub(crate) fn own() -> Option<&'static Record> {
     let own = tls::reader();
     // SAFETY: a thread's pointer points to the constant or to a record, which is never unmapped.
@@ -117,7 +122,7 @@ pub(crate) fn register(readers_fence: bool) -> Option<*const u64> {
     record.next.store(number, Ordering::Relaxed);
     record.reader.nesting.store(nesting, Ordering::Relaxed);
     record.rounds.store(0, Ordering::Relaxed);
-    let address: *const u64 = record.reader.state.as_ptr();
+    let address = word_of(record);
     if !tls::exchange_reader(tls::no_reader(), address) {
         // A handler has registered the thread meanwhile.
         push(number);
@@ -230,7 +235,7 @@ pub(super) unsafe extern "C" fn at_exit(value: *mut c_void) {
     let number = record.next.load(Ordering::Relaxed);
     if !reader::is_reading(record.reader.state.load(Ordering::Relaxed)) {
         // First, so that no handler uses the record from here on.
-        let _ = tls::exchange_reader(record.reader.state.as_ptr(), tls::no_reader());
+        let _ = tls::exchange_reader(word_of(record), tls::no_reader());
         give_back(number, seen);
         return;
     }
@@ -311,7 +316,7 @@ pub(crate) fn restart_in_child() {
     sheaves_sys::restart_word!(OVERFLOW, u64::from(tls::shared_sections()));
     for number in 0..count() {
         let record = record(number);
-        if core::ptr::eq(record.reader.state.as_ptr(), own) {
+        if core::ptr::eq(word_of(record), own) {
             take(record, thread);
         } else {
             let seen = record.owner.load();
