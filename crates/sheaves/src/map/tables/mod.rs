@@ -189,7 +189,7 @@ impl<P: Place, S> Tables<P, S> {
     /// Makes the table into which all entries have moved the map's. False if another thread has, or
     /// the tables were exchanged.
     pub(in crate::map) fn replace_table(&self, old: &Table<P>, new: &Table<P>) -> bool {
-        let [from, to] = [old, new].map(|table| core::ptr::from_ref(table).cast_mut());
+        let [from, to] = [old, new].map(Table::pointer);
         // Release pairs with the Acquire in `table`: all marks, and what they lead to. Relaxed on
         // failure: nothing is read. The address is not that of another table: `old` is not freed
         // during the caller's read section. [M5]

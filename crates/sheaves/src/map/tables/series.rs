@@ -60,7 +60,7 @@ pub(in crate::map) unsafe fn end<P: Place>(
         }
         // SAFETY: from `Table::new`, and not used any more.
         unsafe { heap::free(table.cast()) };
-        table = next.map_or(null_mut(), |next| core::ptr::from_ref(next).cast_mut());
+        table = next.map_or(null_mut(), Table::pointer);
     }
     // SAFETY: its tables are freed, and nothing else leads to it.
     unsafe { Series::free(series) };

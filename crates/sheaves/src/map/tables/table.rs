@@ -71,6 +71,8 @@ impl<P: Place> Table<P> {
         } else {
             heap::alloc_layout(layout)
         };
+        // For `pointer`.
+        let _ = block.expose_provenance();
         let table = block.cast::<Table<P>>();
         if !table.is_null() {
             pages::advise(block, layout);
@@ -130,10 +132,16 @@ impl<P: Place> Table<P> {
         unsafe { &*self.at(hash as usize & self.mask) }
     }
 
+    /// A pointer to the whole block: a reference to the head is one to no more than that.
+    #[inline(always)]
+    pub(in crate::map) fn pointer(&self) -> *mut Table<P> {
+        core::ptr::with_exposed_provenance_mut(core::ptr::from_ref(self).addr())
+    }
+
     /// The place of a bucket: after the head, which is no larger than a bucket.
     #[inline(always)]
     fn at(&self, number: usize) -> *mut Bucket<P> {
-        core::ptr::from_ref(self).cast_mut().cast::<Bucket<P>>().wrapping_add(1 + number)
+        self.pointer().cast::<Bucket<P>>().wrapping_add(1 + number)
     }
 
     /// Number of units of a move between these tables.
