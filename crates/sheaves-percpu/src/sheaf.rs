@@ -189,7 +189,7 @@ impl Cursor {
     /// The number that a word holds.
     #[inline]
     pub fn bits(self) -> usize {
-        self.0.addr()
+        self.0.expose_provenance()
     }
 
     /// # Safety
