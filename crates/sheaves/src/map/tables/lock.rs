@@ -14,7 +14,7 @@
 //! waits for it takes it over ([`bits`]). A lock that is 8,192 nested forks old looks as if it were
 //! held: it is never taken over then.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use sheaves_sys::futex;
 use sheaves_sys::lock::bits;
@@ -95,6 +95,8 @@ impl Word {
             // Relaxed: as in `lock`.
             let word = self.0.load(Ordering::Relaxed);
             if word & MOVED != 0 {
+                // Acquire pairs with the Release in `release`: the chain in the next table. [M1]
+                fence(Ordering::Acquire);
                 return None;
             }
             let is_orphan = word & LOCKED != 0;
