@@ -19,6 +19,22 @@ pub fn is_entered() -> bool {
     cfg!(miri) || IS_ENTERED.load(Ordering::Relaxed)
 }
 
+#[unsafe(link_section = ".sheaves_load")]
+static IS_NEAR: AtomicBool = AtomicBool::new(false);
+
+/// True from [`approach`] on: no slot gets anything any more that another thread may have to reach.
+#[inline]
+pub fn is_near() -> bool {
+    // Relaxed: a flag that is set for good. Locks order it with what is taken out of the slots.
+    IS_NEAR.load(Ordering::Relaxed)
+}
+
+/// Comes before [`enter`]: the layers above take out of the slots what they could not reach then.
+pub fn approach() {
+    // Relaxed: as above.
+    IS_NEAR.store(true, Ordering::Relaxed);
+}
+
 /// Notes that the program is about to enter a sandbox. The layers above end the library's thread.
 /// Async-signal-safe.
 pub fn enter() {

@@ -63,7 +63,7 @@ fn call_slow(head: *mut Head) {
         }
         match calls::exchange(head) {
             Exchange::Changed => {}
-            Exchange::NoMemory => break,
+            Exchange::NoSheaf => break,
             Exchange::Done(batch) => {
                 sealed = Some(batch);
                 break;

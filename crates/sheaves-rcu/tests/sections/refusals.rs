@@ -3,9 +3,10 @@
 //!
 //! Each test has its own process, since a filter cannot be removed.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::time::Duration;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
 use sheaves_rcu::{Cookie, Srcu, defer, read, statistics, synchronize, synchronize_expedited};
@@ -194,4 +195,34 @@ fn waiting_for_a_reader_asks_the_kernel_nothing_in_a_sandbox() {
             defer::barrier().unwrap();
         })
     });
+}
+
+/// Their slots cannot be reached from a sandbox.
+#[test]
+fn a_barrier_in_a_sandbox_runs_what_threads_that_have_ended_have_deferred() {
+    const THREADS: usize = 4;
+    const CALLS: usize = 200;
+    static DONE: AtomicUsize = AtomicUsize::new(0);
+    let name = "refusals::a_barrier_in_a_sandbox_runs_what_threads_that_have_ended_have_deferred";
+    if in_own_process(name) {
+        return;
+    }
+    let defer_some = || {
+        (0..CALLS).for_each(|_| defer::defer(|| _ = DONE.fetch_add(1, Ordering::Relaxed)));
+    };
+    defer_some();
+    defer::before_sandbox();
+    // All at the same time, so that they have different slots.
+    let all = Arc::new(Barrier::new(THREADS));
+    let threads = [(); THREADS].map(|()| {
+        let all = Arc::clone(&all);
+        std::thread::spawn(move || {
+            all.wait();
+            defer_some();
+            all.wait();
+        })
+    });
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    defer::barrier().unwrap();
+    assert_eq!(DONE.load(Ordering::Relaxed), (THREADS + 1) * CALLS);
 }

@@ -18,7 +18,7 @@
 //! | an object is in | may be used by | leaves when |
 //! |---|---|---|
 //! | the deferred sheaf of a slot | readers | the sheaf is full, or all is sealed |
-//! | the open sheaf of a queue | readers | the same; for those that use no deferred sheaf |
+//! | the open sheaf of a queue | readers | the same; without the other one, or in a sandbox |
 //! | a sealed sheaf | readers | its cookie has passed |
 //! | a sheaf that was ready | its next owner | |
 //!
@@ -33,6 +33,7 @@ mod seal;
 use sheaves_percpu::internal::slots::attach;
 use sheaves_percpu::internal::{Cursor, cmp_store, load, push_slow};
 use sheaves_rcu::internal;
+use sheaves_sys::sandbox;
 
 use crate::moves::slot::ATTEMPTS;
 use crate::moves::tags;
@@ -55,11 +56,32 @@ pub(crate) fn push(id: CacheId, object: usize) {
             break;
         }
         // SAFETY: the caller of `free_rcu` owns the object and does not use it again.
-        if unsafe { push_slow(word, object) } || exchange(id, object) {
+        if unsafe { push_slow(word, object) } {
+            return;
+        }
+        if sandbox::is_near() {
+            vacate(id);
+            break;
+        }
+        if exchange(id, object) {
             return;
         }
     }
     push_open(id, object);
+}
+
+/// Seals the full sheaf of the slot, which gets no other one: in a sandbox no thread reaches the
+/// slots of others.
+fn vacate(id: CacheId) {
+    let before = load(id.deferred());
+    if !before.is_sheaf() {
+        return;
+    }
+    // SAFETY: a sheaf, so not the bootstrap cursor.
+    let is_taken = unsafe { cmp_store(id.deferred(), before, Cursor::VACANT) };
+    if is_taken && seal::seal(id, before) {
+        internal::wake_if_pressed();
+    }
 }
 
 /// Stores an empty sheaf with the object in place of the full one, and seals the full one. False

@@ -22,7 +22,7 @@ use core::sync::atomic::Ordering;
 use sheaves_percpu::internal::{Cursor, Region, Sheaf, Word, cmp_store, current_slot, load, slots};
 use sheaves_sys::lock::Held;
 use sheaves_sys::membarrier::Reach;
-use sheaves_sys::{report, tsan};
+use sheaves_sys::{report, sandbox, tsan};
 
 use super::bell::{self, FLUSH, READY};
 use super::follow::{self, Turn};
@@ -53,8 +53,8 @@ pub(crate) static ALL: [Shard; SHARDS] = [const { Shard::new(START_CALLS) }; SHA
 pub(crate) enum Exchange {
     /// Another thread has changed the slot.
     Changed,
-    /// Memory is out.
-    NoMemory,
+    /// Memory is out, or no slot gets a sheaf any more.
+    NoSheaf,
     /// The head is deferred, and this was sealed.
     Done(Option<Batch>),
 }
@@ -68,22 +68,28 @@ pub(crate) fn exchange(head: *mut Head) -> Exchange {
     let Some(empty) = SHEAVES.take() else {
         // Relaxed: statistics.
         emergency::LINKED.fetch_add(1, Ordering::Relaxed);
-        return Exchange::NoMemory;
+        return Exchange::NoSheaf;
     };
     let number = here();
     let cursor = format(empty, number, head.expose_provenance());
     let shard = &ALL[number];
     // Held from before the exchange on, so that the new sheaf is not sealed before the old one.
     let mut waiting = shard.waiting.lock();
+    // In a sandbox no thread reaches the slots of others: any thread can run what is linked. Under
+    // the lock, so a sheaf that another thread puts into a slot is taken by `seal_all`.
+    let is_near = sandbox::is_near();
+    let new = if is_near { Cursor::VACANT } else { cursor };
     // SAFETY: `before` is not the bootstrap cursor; this function owns the sheaf and the head.
-    if !unsafe { cmp_store(WORD, before, cursor) } {
-        drop(waiting);
-        // SAFETY: taken above, and in no word.
-        unsafe { SHEAVES.give(empty) };
-        return Exchange::Changed;
+    let is_changed = !unsafe { cmp_store(WORD, before, new) };
+    let sealed = (!is_changed && before.is_sheaf())
+        .then(|| shard.seal_taken(&mut waiting, before, CALL_BYTES));
+    drop(waiting);
+    if !is_changed && !is_near {
+        return Exchange::Done(sealed);
     }
-    let sealed = before.is_sheaf().then(|| shard.seal_taken(&mut waiting, before, CALL_BYTES));
-    Exchange::Done(sealed)
+    // SAFETY: taken above, and in no word.
+    unsafe { SHEAVES.give(empty) };
+    if is_near { Exchange::NoSheaf } else { Exchange::Changed }
 }
 
 /// Writes the first head into a sheaf, and its shard into the sentinel.

@@ -7,7 +7,8 @@
 //! | the reclaimer | it waits | everything |
 //! | in `barrier`, where no reclaimer answers | it waits | everything |
 //! | in `reclaim` | it does nothing | what is ready |
-//! | in `flush` without a reclaimer, `before_sandbox` | it does nothing | nothing: it seals all |
+//! | in `flush` without a reclaimer | it does nothing | nothing: it seals all |
+//! | in `before_sandbox` | it seals slots | nothing: it seals all |
 //! | that defers under hard pressure | it does nothing | what is ready and needs no callback |
 //!
 //! Others ask the reclaimer. A request of a row with "starts" starts it where there is none:

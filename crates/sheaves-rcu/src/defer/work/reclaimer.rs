@@ -224,9 +224,9 @@ fn run_worker() {
 /// From then on, in this process and its children, the library makes no system calls but `mmap`,
 /// `munmap`, `mremap`, `mprotect`, `madvise` and `futex`. What is deferred is freed by threads that
 /// defer and allocate; callbacks run in [`reclaim`](crate::defer::reclaim) and
-/// [`barrier`](crate::defer::barrier) only. Threads that
-/// read for the first time fence in each section; a grace period that has to wait for the fences of
-/// others takes 10 ms.
+/// [`barrier`](crate::defer::barrier) only. What is deferred takes a short lock each time. Threads
+/// that read for the first time fence in each section; a grace period that has to wait for the
+/// fences of others takes 10 ms.
 ///
 /// Waits until the threads have ended, for a second at most: if one is in a callback that takes
 /// longer, it ends later. Not for signal handlers. Calling it again changes nothing.
@@ -235,9 +235,14 @@ pub fn before_sandbox() {
         return;
     }
     fork::run_pending_handlers();
-    if let Some(driver_role) = driver::try_become_driver() {
-        // What other slots have deferred cannot be reached from a sandbox.
-        round::seal_and_start(&driver_role);
+    // What other slots have deferred cannot be reached from a sandbox.
+    sandbox::approach();
+    match driver::try_become_driver() {
+        Some(driver_role) => round::seal_and_start(&driver_role),
+        None => {
+            calls::seal_all();
+            layers::layers().for_each(|layer| _ = layer.seal());
+        }
     }
     let end_ms = clock::coarse_ms() + END_MS;
     sandbox::enter();
