@@ -90,13 +90,15 @@ fn an_idle_program_is_not_woken() {
     let objects = Object::many(500);
     objects.iter().for_each(Object::defer);
     barrier().unwrap();
-    // An age bound that was armed before the barrier causes one more check.
-    thread::sleep(Duration::from_millis(200));
-    let before = deferred();
-    thread::sleep(Duration::from_secs(2));
-    let after = deferred();
-    assert_eq!(before.reclaimer_sleeps, after.reclaimer_sleeps);
-    assert_eq!(before.grace_periods_asked, after.grace_periods_asked);
+    // An age bound that was armed before the barrier causes one more check, which is late where the
+    // machine is busy.
+    let is_at_rest = || {
+        let work = || (deferred().reclaimer_sleeps, deferred().grace_periods_asked);
+        let before = work();
+        thread::sleep(Duration::from_secs(2));
+        before == work()
+    };
+    assert!((0..3).any(|_| is_at_rest()), "it wakes again and again");
 }
 
 #[test]
