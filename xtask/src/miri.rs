@@ -17,7 +17,7 @@ const TESTS: &[(&str, &str, &[&str], &[&str])] = &[
         "sheaves-rcu",
         "sections",
         &["sections_nest", "waiting_inside", "future"],
-        &["child", "where", "cookie"],
+        &["child", "where", "is_not_waited_for"],
     ),
     ("sheaves", "map", &["sequential", "drops", "iteration", "conditional", "words"], &["idle"]),
     ("sheaves", "deferred", &[], &["configuration", "take_no_more"]),
