@@ -262,7 +262,8 @@ fn is_advice_taken() -> bool {
     answer != 1
 }
 
-/// Discards a page of its own. `None` when there is none, or if the kernel refuses.
+/// Discards a page of its own. True also if the kernel refuses, which says so each time. `None` when
+/// there is no page.
 #[cold]
 fn try_advice() -> Option<bool> {
     let bytes = page_bytes();
@@ -275,7 +276,7 @@ fn try_advice() -> Option<bool> {
     let is_zero = unsafe { byte.read_volatile() } == 0;
     // SAFETY: as above, and not used any more. `unmap` would come back here if that is refused.
     let _ = unsafe { call(libc::SYS_munmap, [address, bytes, 0, 0, 0, 0]) };
-    is_discarded.then_some(is_zero)
+    Some(is_zero || !is_discarded)
 }
 
 /// Asks the kernel to use no huge pages for this range. False when it refuses.
