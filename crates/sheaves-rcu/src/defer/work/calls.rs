@@ -61,6 +61,11 @@ pub(crate) enum Exchange {
 
 /// Replaces the full sheaf by an empty one with the head in it, and seals the full one.
 pub(crate) fn exchange(head: *mut Head) -> Exchange {
+    if sandbox::is_near() {
+        // In a sandbox no thread reaches the slots of others: any thread can run what is linked.
+        let _ = seal_here();
+        return Exchange::NoSheaf;
+    }
     let before = load(WORD);
     if before == Cursor::BOOTSTRAP || !before.is_full() {
         return Exchange::Changed;
@@ -73,23 +78,18 @@ pub(crate) fn exchange(head: *mut Head) -> Exchange {
     let number = here();
     let cursor = format(empty, number, head.expose_provenance());
     let shard = &ALL[number];
-    // Held from before the exchange on, so that the new sheaf is not sealed before the old one.
+    // Held from before the exchange on, so that the new sheaf is not sealed before the old one. And
+    // so that `seal_all` in `before_sandbox` takes it, unless that is noticed here.
     let mut waiting = shard.waiting.lock();
-    // In a sandbox no thread reaches the slots of others: any thread can run what is linked. Under
-    // the lock, so a sheaf that another thread puts into a slot is taken by `seal_all`.
-    let is_near = sandbox::is_near();
-    let new = if is_near { Cursor::VACANT } else { cursor };
     // SAFETY: `before` is not the bootstrap cursor; this function owns the sheaf and the head.
-    let is_changed = !unsafe { cmp_store(WORD, before, new) };
-    let sealed = (!is_changed && before.is_sheaf())
-        .then(|| shard.seal_taken(&mut waiting, before, CALL_BYTES));
-    drop(waiting);
-    if !is_changed && !is_near {
-        return Exchange::Done(sealed);
+    if sandbox::is_near() || !unsafe { cmp_store(WORD, before, cursor) } {
+        drop(waiting);
+        // SAFETY: taken above, and in no word.
+        unsafe { SHEAVES.give(empty) };
+        return Exchange::Changed;
     }
-    // SAFETY: taken above, and in no word.
-    unsafe { SHEAVES.give(empty) };
-    if is_near { Exchange::NoSheaf } else { Exchange::Changed }
+    let sealed = before.is_sheaf().then(|| shard.seal_taken(&mut waiting, before, CALL_BYTES));
+    Exchange::Done(sealed)
 }
 
 /// Writes the first head into a sheaf, and its shard into the sentinel.
