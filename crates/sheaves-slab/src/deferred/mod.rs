@@ -99,8 +99,8 @@ fn exchange(id: CacheId, object: usize) -> bool {
     let cursor = unsafe { deferred_queue::format(id.shape(), sheaf).push(object) };
     let queue = id.queue_here();
     // Held from before the exchange on: a thread that takes the sheaves of all slots, and then this
-    // lock, has either taken the full sheaf or finds it sealed. Under the lock, too, whether slots
-    // still get sheaves: the first pass of `before_sandbox` waits for it, and the second takes them.
+    // lock, has either taken the full sheaf or finds it sealed. The flag is read under it, too: the
+    // first pass of `before_sandbox` waits for it, and the second takes what was put into a slot.
     let mut waiting = queue.waiting.lock();
     // SAFETY: `before` is not the bootstrap cursor; the sheaf and the object in it are ours.
     if sandbox::is_near() || !unsafe { cmp_store(word, before, cursor) } {

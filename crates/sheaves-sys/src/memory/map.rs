@@ -262,8 +262,7 @@ fn is_advice_taken() -> bool {
     answer != 1
 }
 
-/// Discards a page of its own. True also if the kernel refuses, which says so each time. `None` when
-/// there is no page.
+/// Discards a page of its own. True also where the kernel refuses; `None` when there is no page.
 #[cold]
 fn try_advice() -> Option<bool> {
     let bytes = page_bytes();
