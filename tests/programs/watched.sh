@@ -61,7 +61,7 @@ readers="$(grep '^threads in a read section' rcu-mariadbd)"
 
 # hash_map has Sheaves as its global allocator, without a preload object.
 (cd "$PROGRAMS_DIR/../.." && cargo build --release --quiet -p sheaves --example hash_map)
-"${SHEAVES%/*}/examples/hash_map" >example.log 2>&1 &
+"${SHEAVES_PRELOAD%/*}/examples/hash_map" >example.log 2>&1 &
 example=$!
 servers+=("$example")
 asked=0

@@ -28,7 +28,7 @@ const STILL_RUNNING: i32 = 124;
 const TABLE_MS: u32 = 2_000;
 
 /// These run in a process of their own while the tests run.
-const BESIDE: [&str; 3] = ["package", "keys", "dist"];
+const BESIDE: [&str; 4] = ["package", "keys", "models", "dist"];
 /// Where what they print is kept until then.
 const BESIDE_LOG: &str = "target/ci-beside.log";
 

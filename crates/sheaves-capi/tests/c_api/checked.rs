@@ -108,13 +108,14 @@ fn thread_sanitizer_finds_a_race() {
 /// A fair scheduler: otherwise one thread may starve the others. libc's cleanup is off, because a
 /// child of fork may find its locks held by threads that do not exist there. The operators of
 /// `sheaves/new.hpp` are not replaced.
-const VALGRIND: [&str; 8] = [
+const VALGRIND: [&str; 9] = [
     "-q",
     "--error-exitcode=9",
     "--leak-check=full",
     "--errors-for-leak-kinds=definite,indirect",
     "--show-leak-kinds=definite,indirect",
     "--fair-sched=yes",
+    "--read-inline-info=no",
     "--run-libc-freeres=no",
     "--soname-synonyms=somalloc=nouserintercepts",
 ];
