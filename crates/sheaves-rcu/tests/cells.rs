@@ -96,6 +96,7 @@ fn only_what_was_seen_is_exchanged() {
 
 #[test]
 fn readers_beside_updaters_see_whole_values() {
+    const ROUNDS: u64 = if cfg!(miri) { 20 } else { 2000 };
     let cell = RcuCell::new([0_u64; 8]);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -112,7 +113,7 @@ fn readers_beside_updaters_see_whole_values() {
         }
         let updaters = [(); 2].map(|()| {
             scope.spawn(|| {
-                for round in 0..2000 {
+                for round in 0..ROUNDS {
                     let mut old = cell.update(|value| value.map(|part| part + 1));
                     if round % 2 == 0 {
                         // Readers that still use it would detect this.
@@ -131,5 +132,5 @@ fn readers_beside_updaters_see_whole_values() {
         updaters.into_iter().for_each(|updater| updater.join().unwrap());
         stop.store(true, Ordering::Relaxed);
     });
-    assert_eq!(cell.load(&read())[0], 4000);
+    assert_eq!(cell.load(&read())[0], 2 * ROUNDS);
 }

@@ -36,8 +36,9 @@ fn is_marked(block: *mut u8, bytes: usize) -> bool {
 #[test]
 fn blocks_of_every_kind_outlive_their_readers() {
     let _alone = alone();
-    for bytes in [1, 16, 100, 1000, 5000, 32 << 10, 200 << 10, 3 << 20] {
-        let count = if bytes > 10_000 { 20 } else { 1000 };
+    let sizes = [1, 16, 100, 1000, 5000, 32 << 10, 200 << 10, 3 << 20];
+    for &bytes in &sizes[..if cfg!(miri) { 4 } else { sizes.len() }] {
+        let count = if bytes > 10_000 || cfg!(miri) { 20 } else { 1000 };
         let blocks: Vec<_> = (0..count).map(|_| heap::malloc(bytes)).collect();
         blocks.iter().for_each(|block| mark(*block, bytes));
         let guard = rcu::read();
@@ -68,7 +69,9 @@ fn barrier_leaves_nothing_deferred() {
     let _alone = alone();
     defer::barrier().unwrap();
     let before = heap_objects_out();
-    let blocks: Vec<_> = (0..50_000).map(|index| heap::malloc(index % 2000)).collect();
+    let blocks: Vec<_> = (0..if cfg!(miri) { 500 } else { 50_000 })
+        .map(|index| heap::malloc(index % 2000))
+        .collect();
     for block in &blocks {
         // SAFETY: from this heap, not used after.
         unsafe { heap::free_rcu(*block) };
@@ -93,7 +96,7 @@ fn layouts_of_every_alignment_are_deferred() {
     let _alone = alone();
     for align in [1, 8, 64, 4096, 1 << 16, 1 << 21] {
         let layout = Layout::from_size_align(100, align).unwrap();
-        for _ in 0..300 {
+        for _ in 0..if cfg!(miri) { 5 } else { 300 } {
             let block = heap::alloc_layout(layout);
             assert!(!block.is_null() && block.addr().is_multiple_of(align));
             // SAFETY: from there with this layout, not used after.
@@ -117,7 +120,8 @@ impl Drop for Counted<'_> {
 fn boxed_values_are_dropped_once_and_not_under_a_reader() {
     static DROPPED: AtomicUsize = AtomicUsize::new(0);
     let _alone = alone();
-    let boxes: Vec<_> = (0..5000).map(|_| RcuBox::new((Counted(&DROPPED), 7_u64))).collect();
+    let count = if cfg!(miri) { 200 } else { 5000 };
+    let boxes: Vec<_> = (0..count).map(|_| RcuBox::new((Counted(&DROPPED), 7_u64))).collect();
     let pointers: Vec<*mut _> = boxes.into_iter().map(RcuBox::into_raw).collect();
     let guard = rcu::read();
     for pointer in &pointers {

@@ -60,7 +60,7 @@ fn many_futures_in_many_threads() {
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
-                for _ in 0..200 {
+                for _ in 0..if cfg!(miri) { 5 } else { 200 } {
                     block_on(Cookie::get().finished());
                 }
             });
@@ -95,9 +95,10 @@ fn futures_of_several_grace_periods_may_be_polled_and_dropped_in_any_order() {
     let waker = Waker::from(Arc::clone(&unpark));
     let mut context = Context::from_waker(&waker);
     let mut waiting: Vec<Pin<Box<Finished>>> = Vec::new();
-    for _ in 0..20 {
+    let (rounds, count) = if cfg!(miri) { (2, 40) } else { (20, 400) };
+    for _ in 0..rounds {
         let reader = Reader::start();
-        let mut new: Vec<_> = (0..400).map(|_| Box::pin(Cookie::get().finished())).collect();
+        let mut new: Vec<_> = (0..count).map(|_| Box::pin(Cookie::get().finished())).collect();
         while !new.is_empty() {
             let future = new.swap_remove(below(new.len()));
             waiting.push(future);

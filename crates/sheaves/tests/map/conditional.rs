@@ -23,7 +23,7 @@ fn in_threads(work: impl Fn(u64) + Sync) {
 }
 
 fn count() -> u64 {
-    if engines::is_small() { 100 } else { 5000 }
+    engines::amount(5000, 100, 20) as u64
 }
 
 #[test]

@@ -25,6 +25,9 @@ impl Drop for Counted<'_> {
     }
 }
 
+/// Entries of a map with many.
+const MANY: usize = if cfg!(miri) { 120 } else { 3000 };
+
 fn accounts(count: usize) -> Vec<AtomicUsize> {
     (0..count).map(|_| AtomicUsize::new(0)).collect()
 }
@@ -38,7 +41,7 @@ fn assert_all_once(drops: &[AtomicUsize], made: usize) {
 
 #[test]
 fn each_value_is_dropped_once() {
-    let count = if engines::is_small() { 5000 } else { 100_000 };
+    let count = engines::amount(100_000, 5000, 100);
     let drops = accounts(count);
     let map = RcuHashMap::<u64, Counted<'_>, Spread<64>>::scoped(0, Spread::default());
     let made = AtomicUsize::new(0);
@@ -86,8 +89,8 @@ fn each_value_is_dropped_once() {
 
 #[test]
 fn the_map_drops_what_is_in_it_and_what_waits() {
-    let drops = accounts(3000);
-    for entries in [0, 1, 7, 100, 3000] {
+    let drops = accounts(MANY);
+    for entries in [0, 1, 7, 100, MANY] {
         let map = RcuHashMap::<u64, Counted<'_>, _>::scoped(0, RandomState::new());
         let base = &drops[..entries];
         for number in 0..entries {
@@ -104,9 +107,10 @@ fn the_map_drops_what_is_in_it_and_what_waits() {
 
 #[test]
 fn nothing_is_dropped_during_a_read_section() {
-    let drops = accounts(1000);
+    const KEYS: usize = MANY / 6;
+    let drops = accounts(2 * KEYS);
     let map = RcuHashMap::<u64, Counted<'_>, _>::scoped(0, RandomState::new());
-    for number in 0..500 {
+    for number in 0..KEYS {
         map.insert(number as u64, Counted { drops: &drops, number }, &read());
     }
     let (ready, go) = (Barrier::new(2), Barrier::new(2));
@@ -114,18 +118,18 @@ fn nothing_is_dropped_during_a_read_section() {
     std::thread::scope(|scope| {
         scope.spawn(move || {
             let guard = read();
-            let seen: Vec<_> = (0..500).filter_map(|key| map.get(&key, &guard)).collect();
+            let seen: Vec<_> = (0..KEYS as u64).filter_map(|key| map.get(&key, &guard)).collect();
             ready.wait();
             go.wait();
             for value in &seen {
                 assert_eq!(drops[value.number].load(Ordering::Relaxed), 0);
             }
-            assert_eq!(seen.len(), 500);
+            assert_eq!(seen.len(), KEYS);
             drop(guard);
         });
         ready.wait();
-        for number in 500..1000 {
-            map.insert(number as u64 - 500, Counted { drops, number }, &read());
+        for number in KEYS..2 * KEYS {
+            map.insert((number - KEYS) as u64, Counted { drops, number }, &read());
         }
         for _ in 0..10 {
             assert!(!map.reclaim());
@@ -136,7 +140,7 @@ fn nothing_is_dropped_during_a_read_section() {
         synchronize().unwrap();
     }
     for (number, count) in drops.iter().enumerate() {
-        assert_eq!(count.load(Ordering::Relaxed), usize::from(number < 500));
+        assert_eq!(count.load(Ordering::Relaxed), usize::from(number < KEYS));
     }
 }
 
@@ -200,7 +204,7 @@ fn values_that_are_not_used_may_change_the_map() {
 /// The library drops them, also if the map is not used any more, and after its end.
 #[test]
 fn removed_values_of_an_idle_map_are_dropped() {
-    let count = if engines::is_small() { 100 } else { 1000 };
+    let count = engines::amount(1000, 100, 20) as u64;
     let map = RcuHashMap::<u64, Arc<()>, RandomState>::default();
     let value = Arc::new(());
     let fill = || {
@@ -235,8 +239,8 @@ fn removed_values_of_an_idle_map_are_dropped() {
 /// Iteration that takes the entries hands each to the caller, or drops it.
 #[test]
 fn entries_that_are_taken_out_are_dropped_once() {
-    let drops = accounts(3000);
-    for (entries, taken) in [(0, 1), (1, 0), (1, 1), (3000, 0), (3000, 1700), (3000, 3000)] {
+    let drops = accounts(MANY);
+    for (entries, taken) in [(0, 1), (1, 0), (1, 1), (MANY, 0), (MANY, MANY / 2), (MANY, MANY)] {
         let map = RcuHashMap::<u64, Counted<'_>, _>::scoped(0, RandomState::new());
         let base = &drops[..entries];
         for number in 0..entries {
@@ -254,14 +258,14 @@ fn entries_that_are_taken_out_are_dropped_once() {
         assert_all_once(base, entries);
         base.iter().for_each(|count| count.store(0, Ordering::Relaxed));
     }
-    let numbers: RcuHashMap<u64, u64, RandomState> = (0..1000).map(|key| (key, key)).collect();
-    assert_eq!(numbers.into_iter().map(|(key, _)| key).sum::<u64>(), 499_500);
+    let numbers: RcuHashMap<u64, u64, RandomState> = (0..100).map(|key| (key, key)).collect();
+    assert_eq!(numbers.into_iter().map(|(key, _)| key).sum::<u64>(), 4950);
 }
 
 /// What a reader has held up for long is not dropped all at once.
 #[test]
 fn change_drops_few_values() {
-    let count = if engines::is_small() { 1000 } else { 20_000 };
+    let count = engines::amount(20_000, 1000, 200);
     let drops = accounts(2 * count);
     let dropped = || drops.iter().filter(|count| count.load(Ordering::Relaxed) == 1).count();
     let map = RcuHashMap::<u64, Counted<'_>, _>::scoped(0, RandomState::new());
