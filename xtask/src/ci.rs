@@ -1,8 +1,8 @@
 //! The steps that every change must pass. `.ci/run` prepares a bare machine and then runs this.
 //!
 //! Steps run in order and print to the terminal. The first failure ends the run, because later
-//! steps would only repeat it. Those that mostly compile run beside the tests, which mostly
-//! wait, with a lower priority; what they print comes when the tests have ended.
+//! steps would only repeat it. The models, and those that mostly compile, run beside the tests with
+//! a lower priority; what they print comes when the tests have ended.
 
 use core::time::Duration;
 use std::fs::{self, File};

@@ -36,17 +36,6 @@ pub(crate) fn is_small() -> bool {
     env::var_os(SMALL).is_some()
 }
 
-/// How much a test does: `much`, less in a process that should do less work, least in Miri, where
-/// everything takes a thousand times as long.
-#[allow(dead_code, reason = "not every program with these configurations runs in Miri")]
-pub(crate) fn amount(much: usize, less: usize, least: usize) -> usize {
-    match is_small() {
-        _ if cfg!(miri) => least,
-        true => less,
-        false => much,
-    }
-}
-
 struct Configuration {
     name: &'static str,
     variables: &'static [(&'static str, &'static str)],

@@ -9,7 +9,7 @@ use sheaves::map::{RcuHashMap, RcuHashSet};
 use sheaves::rcu::defer::barrier;
 use sheaves::rcu::read;
 
-use super::engines;
+use super::amount;
 
 type Map<V> = RcuHashMap<u64, V, RandomState>;
 
@@ -23,7 +23,7 @@ fn in_threads(work: impl Fn(u64) + Sync) {
 }
 
 fn count() -> u64 {
-    engines::amount(5000, 100, 20) as u64
+    amount(5000, 100, 20) as u64
 }
 
 #[test]

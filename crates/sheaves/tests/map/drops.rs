@@ -11,7 +11,7 @@ use sheaves::map::{RcuHashMap, RcuWordMap};
 use sheaves::rcu::defer::barrier;
 use sheaves::rcu::{read, synchronize};
 
-use super::{Random, Spread, engines};
+use super::{Random, Spread, amount, engines};
 
 /// Counts its drops, in an entry of its own.
 struct Counted<'a> {
@@ -41,7 +41,7 @@ fn assert_all_once(drops: &[AtomicUsize], made: usize) {
 
 #[test]
 fn each_value_is_dropped_once() {
-    let count = engines::amount(100_000, 5000, 100);
+    let count = amount(100_000, 5000, 100);
     let drops = accounts(count);
     let map = RcuHashMap::<u64, Counted<'_>, Spread<64>>::scoped(0, Spread::default());
     let made = AtomicUsize::new(0);
@@ -204,7 +204,7 @@ fn values_that_are_not_used_may_change_the_map() {
 /// The library drops them, also if the map is not used any more, and after its end.
 #[test]
 fn removed_values_of_an_idle_map_are_dropped() {
-    let count = engines::amount(1000, 100, 20) as u64;
+    let count = if engines::is_small() { 100 } else { 1000 };
     let map = RcuHashMap::<u64, Arc<()>, RandomState>::default();
     let value = Arc::new(());
     let fill = || {
@@ -240,7 +240,9 @@ fn removed_values_of_an_idle_map_are_dropped() {
 #[test]
 fn entries_that_are_taken_out_are_dropped_once() {
     let drops = accounts(MANY);
-    for (entries, taken) in [(0, 1), (1, 0), (1, 1), (MANY, 0), (MANY, MANY / 2), (MANY, MANY)] {
+    for (entries, taken) in
+        [(0, 1), (1, 0), (1, 1), (MANY, 0), (MANY, MANY * 17 / 30), (MANY, MANY)]
+    {
         let map = RcuHashMap::<u64, Counted<'_>, _>::scoped(0, RandomState::new());
         let base = &drops[..entries];
         for number in 0..entries {
@@ -258,14 +260,15 @@ fn entries_that_are_taken_out_are_dropped_once() {
         assert_all_once(base, entries);
         base.iter().for_each(|count| count.store(0, Ordering::Relaxed));
     }
-    let numbers: RcuHashMap<u64, u64, RandomState> = (0..100).map(|key| (key, key)).collect();
-    assert_eq!(numbers.into_iter().map(|(key, _)| key).sum::<u64>(), 4950);
+    let keys = MANY as u64 / 3;
+    let numbers: RcuHashMap<u64, u64, RandomState> = (0..keys).map(|key| (key, key)).collect();
+    assert_eq!(numbers.into_iter().map(|(key, _)| key).sum::<u64>(), keys * (keys - 1) / 2);
 }
 
 /// What a reader has held up for long is not dropped all at once.
 #[test]
 fn change_drops_few_values() {
-    let count = engines::amount(20_000, 1000, 200);
+    let count = amount(20_000, 1000, 200);
     let drops = accounts(2 * count);
     let dropped = || drops.iter().filter(|count| count.load(Ordering::Relaxed) == 1).count();
     let map = RcuHashMap::<u64, Counted<'_>, _>::scoped(0, RandomState::new());

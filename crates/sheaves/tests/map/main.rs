@@ -27,6 +27,18 @@ fn in_every_configuration() {
     engines::run_all(4, false);
 }
 
+/// How much a test does: `much`, less in a process that should do less work, least in Miri, where
+/// everything takes a thousand times as long.
+fn amount(much: usize, less: usize, least: usize) -> usize {
+    if cfg!(miri) {
+        least
+    } else if engines::is_small() {
+        less
+    } else {
+        much
+    }
+}
+
 /// A small random generator (xorshift64*).
 pub(crate) struct Random(u64);
 

@@ -7,7 +7,7 @@ use std::hash::RandomState;
 use sheaves::map::RcuHashMap;
 use sheaves::rcu::read;
 
-use super::{Random, Spread, engines};
+use super::{Random, Spread, amount};
 
 /// Random operations on both maps, with all results compared. The number of entries rises and
 /// falls.
@@ -84,7 +84,7 @@ fn check_all<S: BuildHasher>(map: &RcuHashMap<u64, u64, S>, model: &HashMap<u64,
 
 #[test]
 fn results_are_those_of_a_map() {
-    let operations = engines::amount(200_000, 5000, 300);
+    let operations = amount(200_000, 5000, 300);
     for seed in 1..5 {
         compare::<RandomState>(seed, 20_000, operations);
         compare::<Spread<64>>(seed + 10, 500, operations);
@@ -93,7 +93,7 @@ fn results_are_those_of_a_map() {
 
 #[test]
 fn bad_hashes_are_slow_and_right() {
-    let operations = engines::amount(20_000, 2000, 400);
+    let operations = amount(20_000, 2000, 400);
     compare::<Spread<0>>(20, 400, operations);
     compare::<Spread<4>>(21, 2000, operations);
     compare::<Spread<8>>(22, 2000, operations);

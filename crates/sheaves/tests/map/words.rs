@@ -12,7 +12,7 @@ use std::time::Instant;
 use sheaves::map::{RcuWordMap, Word};
 use sheaves::rcu::read;
 
-use super::{Random, Spread, engines};
+use super::{Random, Spread, amount};
 
 type Map<S = RandomState> = RcuWordMap<u64, u64, S>;
 
@@ -79,7 +79,7 @@ fn compare<S: BuildHasher + Default>(seed: u64, keys: u64, operations: usize) {
 
 #[test]
 fn words_are_those_of_a_map() {
-    let operations = engines::amount(200_000, 2000, 500);
+    let operations = amount(200_000, 2000, 500);
     for seed in 1..4 {
         compare::<RandomState>(seed, 20_000, operations);
         compare::<Spread<64>>(seed + 10, 300, operations);
@@ -104,7 +104,7 @@ fn check(key: u64, value: u64) {
 fn storm<S: BuildHasher + Default + Sync>(keys: u64, is_cleared: bool) {
     const WRITERS: u64 = 2;
     let (map, stop) = (&Map::<S>::default(), &AtomicBool::new(false));
-    let time = Duration::from_millis(engines::amount(1000, 100, 100) as u64);
+    let time = Duration::from_millis(amount(1000, 100, 100) as u64);
     let seen = &AtomicU64::new(0);
     let known: Vec<HashMap<u64, u64>> = std::thread::scope(|scope| {
         let write = move |writer: u64| {
@@ -175,7 +175,7 @@ fn words_are_cleared_beside_changes() {
 
 #[test]
 fn every_update_of_a_word_counts() {
-    let rounds = engines::amount(20_000, 200, 20) as u64;
+    let rounds = amount(20_000, 200, 20) as u64;
     let map = &RcuWordMap::<u8, u64, RandomState>::default();
     std::thread::scope(|scope| {
         for thread in 0..4 {
@@ -212,7 +212,7 @@ fn closure_changes_the_map_that_calls_it() {
 
 #[test]
 fn permanent_words_are_returned_once_while_others_come() {
-    let rounds = engines::amount(20, 3, 1);
+    let rounds = amount(20, 3, 1);
     const STAY: u64 = 400;
     for _ in 0..rounds {
         let map = &Map::<RandomState>::default();
