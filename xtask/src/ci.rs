@@ -1,8 +1,8 @@
 //! The steps that every change must pass. `.ci/run` prepares a bare machine and then runs this.
 //!
 //! Steps run in order and print to the terminal. The first failure ends the run, because later
-//! steps would only repeat it. The models, and those that mostly compile, run beside the tests with
-//! a lower priority; what they print comes when the tests have ended.
+//! steps would only repeat it. Those that mostly compile run beside the tests, with a lower
+//! priority; what they print comes when the tests have ended.
 
 use core::time::Duration;
 use std::fs::{self, File};
@@ -28,7 +28,8 @@ const STILL_RUNNING: i32 = 124;
 const TABLE_MS: u32 = 2_000;
 
 /// These run in a process of their own while the tests run.
-const BESIDE: [&str; 4] = ["package", "keys", "models", "dist"];
+const BESIDE: [&str; 9] =
+    ["keys", "miri", "models", "features", "package", "musl", "urcu-examples", "consumers", "dist"];
 /// Where what they print is kept until then.
 const BESIDE_LOG: &str = "target/ci-beside.log";
 
@@ -132,11 +133,11 @@ fn steps() -> [Step; 16] {
             },
         },
         Step { name: "test", action: |root| cargo(root, &["test", "--workspace"], &[]) },
-        Step { name: "features", action: run_features },
-        Step { name: "models", action: run_models },
-        Step { name: "package", action: |root| publish::package(root).map(|()| Outcome::Passed) },
         Step { name: "keys", action: run_keys },
         Step { name: "miri", action: run_miri },
+        Step { name: "models", action: run_models },
+        Step { name: "features", action: run_features },
+        Step { name: "package", action: |root| publish::package(root).map(|()| Outcome::Passed) },
         Step { name: "musl", action: run_musl },
         Step { name: "urcu-examples", action: run_urcu_examples },
         Step { name: "consumers", action: run_consumers },
@@ -201,20 +202,9 @@ fn run_features(root: &Path) -> anyhow::Result<Outcome> {
     test(&["--doc"])
 }
 
-/// The models of the protocols, which need a build of their own. Each uses one CPU.
+/// The models of the protocols, which need a build of their own.
 fn run_models(root: &Path) -> anyhow::Result<Outcome> {
-    let run = |options: &[&str]| {
-        let arguments = [&["test", "--test", "models"], options].concat();
-        cargo(root, &arguments, &[("SHEAVES_MODELS", "1")])
-    };
-    let [rcu, slab] = [["-p", "sheaves-rcu"], ["-p", "sheaves-slab"]];
-    run(&[&["--no-run"], &rcu[..]].concat())?;
-    run(&[&["--no-run"], &slab[..]].concat())?;
-    std::thread::scope(|scope| {
-        let other = scope.spawn(|| run(&slab));
-        run(&rcu)?;
-        other.join().expect("it returns errors")
-    })
+    cargo(root, &["test", "--workspace", "--test", "models"], &[("SHEAVES_MODELS", "1")])
 }
 
 /// The fallback in which threads find their records through libc's keys; a build of its own, too.
@@ -231,13 +221,15 @@ fn run_miri(root: &Path) -> anyhow::Result<Outcome> {
     miri::run(root, !miri::is_installed(root)).map(|()| Outcome::Passed)
 }
 
-/// Makes the packages. Testing them on a clean system takes minutes and a mirror: `cargo xtask dist
-/// --check` does that for releases.
+/// Makes the packages, of what is compiled quickly. Testing them on a clean system takes minutes
+/// and a mirror: `cargo xtask dist --check` does that for releases.
 fn run_dist(root: &Path) -> anyhow::Result<Outcome> {
     if let Some(missing) = dist::missing(root, None) {
         return Ok(Outcome::Skipped(missing));
     }
-    dist::run(root, None, false).map(|()| Outcome::Passed)
+    let quick = [("OPT_LEVEL", "0"), ("LTO", "off"), ("CODEGEN_UNITS", "16")];
+    let quick = quick.map(|(option, value)| (format!("CARGO_PROFILE_RELEASE_{option}"), value));
+    cargo(root, &["xtask", "dist"], &quick.each_ref().map(|(name, value)| (&**name, *value)))
 }
 
 fn run_programs(root: &Path) -> anyhow::Result<Outcome> {
