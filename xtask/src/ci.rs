@@ -28,8 +28,18 @@ const STILL_RUNNING: i32 = 124;
 const TABLE_MS: u32 = 2_000;
 
 /// These run in a process of their own while the tests run.
-const BESIDE: [&str; 9] =
-    ["keys", "miri", "models", "features", "package", "musl", "urcu-examples", "consumers", "dist"];
+const BESIDE: [&str; 10] = [
+    "tools",
+    "keys",
+    "miri",
+    "models",
+    "features",
+    "package",
+    "musl",
+    "urcu-examples",
+    "consumers",
+    "dist",
+];
 /// Where what they print is kept until then.
 const BESIDE_LOG: &str = "target/ci-beside.log";
 
@@ -110,7 +120,7 @@ enum Outcome {
 }
 
 /// Cheap steps first, so that small errors cost seconds.
-fn steps() -> [Step; 16] {
+fn steps() -> [Step; 17] {
     [
         Step { name: "fmt", action: |root| cargo(root, &["fmt", "--all", "--check"], &[]) },
         Step { name: "tidy", action: run_tidy },
@@ -133,6 +143,7 @@ fn steps() -> [Step; 16] {
             },
         },
         Step { name: "test", action: |root| cargo(root, &["test", "--workspace"], &[]) },
+        Step { name: "tools", action: run_tools },
         Step { name: "keys", action: run_keys },
         Step { name: "miri", action: run_miri },
         Step { name: "models", action: run_models },
@@ -202,6 +213,14 @@ fn run_features(root: &Path) -> anyhow::Result<Outcome> {
     test(&["--doc"])
 }
 
+/// Builds cargo-c for `consumers` and `dist`; without a network they are skipped.
+fn run_tools(root: &Path) -> anyhow::Result<Outcome> {
+    Ok(match install::tools(root) {
+        Ok(()) => Outcome::Passed,
+        Err(error) => Outcome::Skipped(format!("cargo-c cannot be installed: {error:#}")),
+    })
+}
+
 /// The models of the protocols, which need a build of their own.
 fn run_models(root: &Path) -> anyhow::Result<Outcome> {
     cargo(root, &["test", "--workspace", "--test", "models"], &[("SHEAVES_MODELS", "1")])
@@ -221,15 +240,13 @@ fn run_miri(root: &Path) -> anyhow::Result<Outcome> {
     miri::run(root, !miri::is_installed(root)).map(|()| Outcome::Passed)
 }
 
-/// Makes the packages, of what is compiled quickly. Testing them on a clean system takes minutes
-/// and a mirror: `cargo xtask dist --check` does that for releases.
+/// Makes the packages. Testing them on a clean system takes minutes and a mirror: `cargo xtask dist
+/// --check` does that for releases.
 fn run_dist(root: &Path) -> anyhow::Result<Outcome> {
     if let Some(missing) = dist::missing(root, None) {
         return Ok(Outcome::Skipped(missing));
     }
-    let quick = [("OPT_LEVEL", "0"), ("LTO", "off"), ("CODEGEN_UNITS", "16")];
-    let quick = quick.map(|(option, value)| (format!("CARGO_PROFILE_RELEASE_{option}"), value));
-    cargo(root, &["xtask", "dist"], &quick.each_ref().map(|(name, value)| (&**name, *value)))
+    dist::try_all(root).map(|()| Outcome::Passed)
 }
 
 fn run_programs(root: &Path) -> anyhow::Result<Outcome> {

@@ -49,7 +49,9 @@ pub fn run(root: &Path) -> anyhow::Result<()> {
         std::fs::remove_dir_all(&target).context(TARGET)?;
     }
     let prefix = target.join("prefix");
-    let place = Place { prefix: prefix.clone(), libdir: "lib".into(), destdir: None, other: None };
+    let libdir = "lib".into();
+    let place =
+        Place { prefix: prefix.clone(), libdir, destdir: None, other: None, is_trial: false };
     install::library(root, &place)?;
     check_object(root, &prefix)?;
     let places = Places { root, project: root.join(PROJECT), target, prefix };

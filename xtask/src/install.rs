@@ -43,6 +43,8 @@ pub struct Place {
     pub destdir: Option<PathBuf>,
     /// The architecture to build for, if it is not this machine's.
     pub other: Option<Arch>,
+    /// With the command of the tests, which need not be compiled again.
+    pub is_trial: bool,
 }
 
 impl Place {
@@ -58,14 +60,20 @@ impl Place {
 /// Installs everything.
 pub fn run(root: &Path, place: &Place) -> anyhow::Result<()> {
     ensure!(place.prefix.is_absolute(), "the prefix begins with /");
-    let built = build(root, place.other)?;
+    let built = build(root, place.other, place.is_trial)?;
+    let command = match place.is_trial {
+        true => tested_command(root)?,
+        false => built.join("sheaves"),
+    };
     // One for another machine does not run here.
-    let runs = if place.other.is_none() { built.clone() } else { build(root, None)? };
-    let runs = runs.join("sheaves");
+    let runs = match place.other {
+        Some(_) => build(root, None, false)?.join("sheaves"),
+        None => command.clone(),
+    };
     staged(root, place, |stage| {
         cinstall(root, stage)?;
         let folder = stage.folder();
-        copy(&built.join("sheaves"), &folder.join("bin/sheaves"))?;
+        copy(&command, &folder.join("bin/sheaves"))?;
         // In a folder where the command looks for it; not for linking.
         let object = "libsheaves_preload.so";
         copy(&built.join(object), &folder.join("lib/sheaves").join(object))?;
@@ -126,10 +134,11 @@ pub fn replace_all(from: &Path, folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Builds the command and its preload object; their folder.
-fn build(root: &Path, other: Option<Arch>) -> anyhow::Result<PathBuf> {
+/// Builds the preload object, and unless that is `alone` the command; their folder.
+fn build(root: &Path, other: Option<Arch>, alone: bool) -> anyhow::Result<PathBuf> {
     let mut cargo = repo::cargo(root);
-    cargo.args(["build", "--quiet", "--release", "-p", "sheaves-cli", "-p", "sheaves-preload"]);
+    cargo.args(["build", "--quiet", "--release", "-p", "sheaves-preload"]);
+    cargo.args(["-p", "sheaves-cli"].iter().filter(|_| !alone));
     let Some(arch) = other else {
         repo::output_of(&mut cargo)?;
         return repo::release_folder(root, "");
@@ -137,6 +146,14 @@ fn build(root: &Path, other: Option<Arch>) -> anyhow::Result<PathBuf> {
     arch.build_for(&mut cargo, Libc::Gnu);
     repo::output_of(&mut cargo)?;
     repo::release_folder(root, &arch.target(Libc::Gnu))
+}
+
+/// The command that `cargo test --workspace` builds.
+fn tested_command(root: &Path) -> anyhow::Result<PathBuf> {
+    let mut cargo = repo::cargo(root);
+    cargo.args(["test", "--quiet", "--workspace", "--test", "command", "--no-run"]);
+    repo::output_of(&mut cargo)?;
+    Ok(repo::release_folder(root, "")?.with_file_name("debug").join("sheaves"))
 }
 
 /// Installs the library, its headers, and the files for pkg-config and CMake.

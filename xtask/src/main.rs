@@ -149,7 +149,8 @@ fn main() -> ExitCode {
         Chore::Musl => musl::run(repo::root()),
         Chore::Tools => install::tools(repo::root()),
         Chore::Install { prefix, libdir, destdir } => {
-            install::run(repo::root(), &install::Place { prefix, libdir, destdir, other: None })
+            let place = install::Place { prefix, libdir, destdir, other: None, is_trial: false };
+            install::run(repo::root(), &place)
         }
         Chore::Consumers => consumers::run(repo::root()),
         Chore::Dist { check, arch } => dist::run(repo::root(), arch, check),

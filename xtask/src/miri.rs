@@ -78,10 +78,12 @@ fn miri(root: &Path) -> Command {
     command
 }
 
-/// Our `cargo`, with the condition under which Miri compiles.
+/// Our `cargo`, with the condition under which Miri compiles. Few steps are run: to optimise them
+/// would take longer.
 fn native(root: &Path) -> Command {
     let mut command = crate::repo::cargo(root);
     command.env("RUSTFLAGS", "--cfg miri").env("CARGO_TARGET_DIR", root.join("target/cfg-miri"));
+    command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
     command
 }
 

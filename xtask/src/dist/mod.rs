@@ -54,10 +54,24 @@ pub fn missing(root: &Path, other: Option<Arch>) -> Option<String> {
 /// them on a clean system.
 pub fn run(root: &Path, arch: Option<Arch>, check: bool) -> anyhow::Result<()> {
     let other = arch.filter(|arch| !arch.is_here());
+    ensure!(!check || other.is_none(), "--check runs the packages: it is for this architecture");
+    let packages = make_all(root, other, false)?;
+    if check {
+        let target = packages[0].parent().context("a file in a folder")?;
+        clean::check(root, target, &packages)?;
+    }
+    Ok(())
+}
+
+/// Makes the packages with the command of the tests: they are made as for a release, in less time.
+pub fn try_all(root: &Path) -> anyhow::Result<()> {
+    make_all(root, None, true).map(drop)
+}
+
+fn make_all(root: &Path, other: Option<Arch>, is_trial: bool) -> anyhow::Result<Vec<PathBuf>> {
     if let Some(missing) = missing(root, other) {
         bail!("{missing}");
     }
-    ensure!(!check || other.is_none(), "--check runs the packages: it is for this architecture");
     let release = release(root, other)?;
     let target = &release.target;
     if target.exists() {
@@ -69,6 +83,7 @@ pub fn run(root: &Path, arch: Option<Arch>, check: bool) -> anyhow::Result<()> {
         libdir: release.libdir.clone(),
         destdir: Some(stage.clone()),
         other,
+        is_trial,
     };
     install::run(root, &place)?;
     let mut files = Vec::new();
@@ -79,10 +94,7 @@ pub fn run(root: &Path, arch: Option<Arch>, check: bool) -> anyhow::Result<()> {
     }
     ensure!(files.is_empty(), "no package takes {files:?}");
     lint(&packages)?;
-    if check {
-        clean::check(root, target, &packages)?;
-    }
-    Ok(())
+    Ok(packages)
 }
 
 fn release(root: &Path, other: Option<Arch>) -> anyhow::Result<Release> {
