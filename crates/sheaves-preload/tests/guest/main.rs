@@ -2,7 +2,7 @@
 //! `munmap`, `mremap`, `mprotect`, `madvise` and `futex`, and no other system call. A filter that
 //! kills the process for any other holds that, in each mode and on both engines.
 //!
-//! `SHEAVES_GUEST_SECONDS` is the time of each program (default 3); all run at the same time.
+//! `SHEAVES_GUEST_SECONDS` is the time of each program (default 5); all run at the same time.
 
 use core::time::Duration;
 use std::io::Read as _;
@@ -39,7 +39,7 @@ const ALONE: (&str, &str) = ("SHEAVES_RCU_RECLAIMERS", "0");
 
 fn seconds() -> u64 {
     let given = std::env::var("SHEAVES_GUEST_SECONDS").ok();
-    given.map_or(3, |text| text.parse().expect("a number of seconds"))
+    given.map_or(5, |text| text.parse().expect("a number of seconds"))
 }
 
 /// A program that runs, and how it was started.
