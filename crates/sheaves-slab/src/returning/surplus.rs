@@ -215,7 +215,7 @@ fn flush_some(id: CacheId) -> bool {
 fn discard_piece() {
     let (piece, begin) = (Piece::begin(), PASS.granule.get());
     let mut count = 0;
-    for granule in granule::all().skip(begin).take_while(|_| !piece.is_over()) {
+    for granule in granule::all_from(begin).take_while(|_| !piece.is_over()) {
         count += 1;
         if granule.entry() != 0 {
             tick::discard_new_holes(granule);

@@ -134,16 +134,16 @@ pub(crate) fn first() -> Granule {
     Granule(((window::HEAP.base() - window::OWNERS.base()) / GRANULE_BYTES) as u32)
 }
 
-/// All granules of the heap.
-pub(crate) fn all() -> impl Iterator<Item = Granule> {
+/// The granules of the heap from the one at a position on, without a step for each before it.
+pub(crate) fn all_from(position: usize) -> impl Iterator<Item = Granule> {
     // Relaxed: see the head of this file. Before the start it is 0.
     let end = TABLE.heap_bytes_end.load(Ordering::Relaxed) / GRANULE_BYTES;
-    (first().0..end as u32).map(Granule)
+    (first().0 as usize + position..end).map(|number| Granule(number as u32))
 }
 
 /// Those of slabs, so that their headers are mapped.
 pub(crate) fn in_slabs() -> impl Iterator<Item = Granule> {
-    all().filter(|granule| granule.entry() != 0)
+    all_from(0).filter(|granule| granule.entry() != 0)
 }
 
 /// Publishes that the heap has `granules`. Under the chunks lock.
@@ -154,3 +154,7 @@ pub(crate) fn publish(granules: usize) {
     }
     TABLE.heap_bytes_end.store((first().0 as usize + granules) * GRANULE_BYTES, Ordering::Release);
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/granule.rs"]
+mod tests;
