@@ -155,7 +155,9 @@ pub(crate) fn push(id: CacheId, object: usize) {
 fn sheaf_with_objects(id: CacheId, roles: Roles) -> Option<Cursor> {
     let is_ready = |cursor| roles.is_ready(cursor);
     let second = roles.second.and_then(|word| take_untagged(id, word, is_ready));
-    second.or_else(|| deferred::take_ready(id)).or_else(|| home::keep_own(id, id.take_full()?))
+    let ready = second.or_else(|| deferred::take_ready(id));
+    let cursor = ready.or_else(|| home::keep_own(id, id.take_full()?))?;
+    Some(id.descriptor().depot.enlarge(cursor))
 }
 
 /// An empty sheaf: the spare one, or a new one. Before a new one is taken, a spare sheaf with

@@ -4,7 +4,7 @@
 //! A cache of large objects that is used rarely has no sheaves: what is freed goes back to its
 //! slab, and the empty slab serves other caches.
 
-use sheaves_percpu::internal::Cursor;
+use sheaves_percpu::internal::{Cursor, Sheaf};
 use sheaves_percpu::slot_count;
 use sheaves_sys::clock;
 
@@ -92,6 +92,13 @@ impl Depot {
         self.sheaf_objects.set(wanted.clamp(shape.sheaf_objects_min(), shape.sheaf_objects));
     }
 
+    /// Gives a sheaf with objects, which the caller owns, the size of new ones if that is larger.
+    /// Where few objects go round, the one that is in use is seldom empty when it is exchanged.
+    pub(crate) fn enlarge(&self, cursor: Cursor) -> Cursor {
+        let objects = self.sheaf_objects.get();
+        if objects <= cursor.sheaf().capacity() { cursor } else { moved_to_larger(cursor, objects) }
+    }
+
     /// Gives an empty sheaf, which the caller owns, the size of new ones. Returns the cursor, or
     /// VACANT when slots get no sheaves.
     pub(crate) fn refit(&self, empty: Cursor) -> Cursor {
@@ -105,4 +112,15 @@ impl Depot {
             objects => pool::format(empty.sheaf(), objects),
         }
     }
+}
+
+#[cold]
+fn moved_to_larger(cursor: Cursor, objects: usize) -> Cursor {
+    let mut kept = [0; Sheaf::OBJECTS_MAX];
+    let kept = &mut kept[..cursor.fill()];
+    // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
+    kept.copy_from_slice(unsafe { cursor.objects() });
+    let empty = pool::format(cursor.sheaf(), objects);
+    // SAFETY: the caller owns the sheaf; it has room for more than it held.
+    kept.iter().fold(empty, |larger, object| unsafe { larger.push(*object) })
 }

@@ -7,10 +7,12 @@ use sheaves_percpu::slot_count;
 use sheaves_sys::{clock, thread};
 
 use super::{Depot, SOON_MS};
+use crate::moves::registry;
 use crate::parts::pool;
 use crate::parts::shape::Shape;
 use crate::parts::sheaf_size::{EXCHANGES, EXCHANGES_LONG_MS, LARGE_BYTES};
 use crate::raw::{self, Options};
+use crate::space::cache_id::CacheId;
 
 /// The shape and the depot of a cache.
 fn cache_of(size: usize) -> (Shape, Depot) {
@@ -86,6 +88,31 @@ fn a_cache_of_large_objects_has_sheaves_while_it_is_used_often() {
     }
     assert_eq!(depot.refit(sheaf), Cursor::VACANT);
     assert_eq!(depot.empty_slabs_kept(), 0);
+}
+
+/// Two objects need two sheaves of one object, and then the sheaf that is in use is never empty
+/// when it is exchanged.
+#[test]
+fn few_objects_that_go_round_come_to_fit_a_sheaf() {
+    const ROUNDS: usize = 10;
+    let layout = Layout::new::<[u8; 16384]>();
+    let cache = raw::Cache::new("round", layout, Options::default()).unwrap();
+    let round = || {
+        for object in [cache.alloc().unwrap(), cache.alloc().unwrap()] {
+            // SAFETY: from this cache, not used after.
+            unsafe { cache.free(object) };
+        }
+    };
+    let is_it = |id: CacheId| (id.shape().name() == "round").then_some(id);
+    let id = registry::map_existing(is_it).flatten().next().unwrap();
+    let depot = &id.descriptor().depot;
+    let exchanges = || depot.shards.iter().map(|shard| shard.exchanges.get()).sum::<usize>();
+    (0..100 * EXCHANGES).for_each(|_| round());
+    let before = exchanges();
+    (0..ROUNDS).for_each(|_| round());
+    // A thread that comes to another slot has to fill that.
+    assert!(exchanges().abs_diff(before) < ROUNDS, "{} exchanges", exchanges() - before);
+    cache.destroy().unwrap();
 }
 
 #[test]
