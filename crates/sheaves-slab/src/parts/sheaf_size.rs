@@ -21,8 +21,8 @@ const EXCHANGES_SHORT_MS: usize = 8;
 /// A longer time for [`EXCHANGES`] halves the size.
 pub(super) const EXCHANGES_LONG_MS: usize = 512;
 
-/// What the sheaves of all slots may hold of a cache that begins without, even if less is in use.
-pub(super) const LARGE_BYTES: usize = 2 << 20;
+/// What the sheaves of all slots may hold of a cache even if less is in use.
+pub(super) const BATCH_BYTES: usize = 16 << 20;
 
 impl Depot {
     /// For the keeper: true if sheaves were exchanged or refilled since the last tick.
@@ -68,9 +68,9 @@ impl Depot {
     }
 
     /// Doubles the size of new sheaves if the last [`EXCHANGES`] took a short time, halves it if
-    /// they took a long time. The size grows only until the two sheaves of all slots hold as many
-    /// objects as are in use. Where a cache begins without sheaves, each may hold as many, so that
-    /// a batch of few large objects fits one; those of all slots [`LARGE_BYTES`] at the most.
+    /// they took a long time. The size grows only until each sheaf holds as many objects as are in
+    /// use, so that a program which allocates some and then frees them needs one; and those of all
+    /// slots as many, or [`BATCH_BYTES`] if that is more.
     #[cold]
     fn size_sheaves(&self, shape: &Shape, shard: &Shard) {
         let now_ms = clock::coarse_ms();
@@ -81,9 +81,7 @@ impl Depot {
         let wanted = match took_ms {
             0..=EXCHANGES_SHORT_MS => {
                 let (in_use, sheaves) = (self.in_use(), 2 * slot_count());
-                let begins_without = shape.sheaf_objects_min() == 0;
-                let large_bytes = if begins_without { LARGE_BYTES } else { 0 };
-                let batch = in_use.min(large_bytes / sheaves / shape.stride);
+                let batch = in_use.min(BATCH_BYTES / sheaves / shape.stride);
                 objects.max((in_use / sheaves).max(batch).max(1).min(objects * 2 + 1))
             }
             EXCHANGES_LONG_MS.. => objects / 2,

@@ -10,17 +10,20 @@ use super::{Depot, SOON_MS};
 use crate::moves::registry;
 use crate::parts::pool;
 use crate::parts::shape::Shape;
-use crate::parts::sheaf_size::{EXCHANGES, EXCHANGES_LONG_MS, LARGE_BYTES};
+use crate::parts::sheaf_size::{BATCH_BYTES, EXCHANGES, EXCHANGES_LONG_MS};
 use crate::raw::{self, Options};
 use crate::space::cache_id::CacheId;
 
 /// The shape and the depot of a cache.
 fn cache_of(size: usize) -> (Shape, Depot) {
-    let layout = Layout::from_size_align(size, 8).unwrap();
+    cache_of_shape(|| Shape::new(Layout::from_size_align(size, 8).unwrap()).unwrap())
+}
+
+fn cache_of_shape(shape: impl Fn() -> Shape) -> (Shape, Depot) {
     // The first cache of a process reserves the memory of sheaves.
-    raw::Cache::new("starts", layout, Options::default()).unwrap().destroy().unwrap();
-    let shape = Shape::new(layout).unwrap();
-    let depot = Depot::new();
+    let first = raw::Cache::new("starts", Layout::new::<u64>(), Options::default()).unwrap();
+    first.destroy().unwrap();
+    let (shape, depot) = (shape(), Depot::new());
     depot.reset(&shape);
     (shape, depot)
 }
@@ -39,21 +42,20 @@ fn sheaves_grow_to_what_is_in_use_and_no_further() {
     let least = shape.sheaf_objects_min();
     assert_eq!(size_after_exchanges(&depot, &shape), least);
     let between = (least + shape.sheaf_objects) / 2;
-    depot.count_refill(&shape, 2 * slot_count() * between);
+    depot.count_refill(&shape, between);
     assert_eq!(size_after_exchanges(&depot, &shape), between);
-    depot.count_refill(&shape, 2 * slot_count() * shape.sheaf_objects);
+    depot.count_refill(&shape, shape.sheaf_objects);
     assert_eq!(size_after_exchanges(&depot, &shape), shape.sheaf_objects);
     // It shrinks where exchanges are rare, not with every flush.
-    depot.count_flush(&shape, 2 * slot_count() * shape.sheaf_objects);
+    depot.count_flush(&shape, between + shape.sheaf_objects);
     assert_eq!(size_after_exchanges(&depot, &shape), shape.sheaf_objects);
 }
 
-/// A batch of few large objects fits one sheaf, unless the slots are many; beyond that, all sheaves
-/// together hold no more than are in use.
+/// Those of large objects hold less each, unless all together hold no more than are in use.
 #[test]
 fn sheaves_of_large_objects_hold_a_batch() {
-    let (shape, depot) = cache_of(32 << 10);
-    let batch = (LARGE_BYTES / (2 * slot_count()) / shape.stride).clamp(1, shape.sheaf_objects);
+    let (shape, depot) = cache_of_shape(|| Shape::alone(1 << 20));
+    let batch = (BATCH_BYTES / (2 * slot_count()) / shape.stride).clamp(1, shape.sheaf_objects);
     depot.count_refill(&shape, batch);
     assert_eq!(size_after_exchanges(&depot, &shape), batch);
     depot.count_refill(&shape, 1);
