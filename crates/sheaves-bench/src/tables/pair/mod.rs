@@ -1,9 +1,10 @@
 //! `pair`: allocate an object, touch it, free it at once. Everything stays in the nearest cache, so
 //! this is the bare path length of both operations together.
 //!
-//! Rows are `pair/SIZE`; the contenders are the [`allocators`]. Two more parts, which a quick run
+//! Rows are `pair/SIZE`; the contenders are the [`allocators`]. Three more parts, which a quick run
 //! of the table leaves out, have `malloc` and those whose `free` finds the size:
 //!
+//! - `pair/eight/SIZE`: eight objects are allocated and then freed in this order, each pair.
 //! - `pair/touched/SIZE`: each byte of the object is written, 64 bytes to 32 KiB.
 //! - `pair/cold/1m/SIZE`, `4m` and `32m`: before each pair, which is timed alone, the program walks
 //!   over 1, 4 or 32 MiB of other data. The figure includes that of reading the clock.
@@ -18,6 +19,9 @@ use crate::harness::{Case, Failure, Options, Row, SWEEPS, Sampler, Table, per_op
 /// Pairs in a sample: at two nanoseconds each, 80 microseconds.
 const PAIRS: usize = 40_000;
 const PAIRS_UNTIMED: usize = 1000;
+
+/// Objects of `eight`, which are all allocated before the first is freed.
+const ALIVE: usize = 8;
 
 /// Sizes of which each byte is written.
 const TOUCHED_MIN: usize = 64;
@@ -47,6 +51,7 @@ fn cases(options: &Options) -> Vec<Case> {
         allocators::case_of_malloc(Row::sized(part, size), MALLOC_MAX, Pairs { size, work })
     };
     let has_largest = sizes.contains(SIZES.range.end());
+    let eight = sizes.iter().map(|size| of_malloc("pair/eight", *size, Work::Eight));
     let touched = sizes.iter().copied().filter(|size| *size >= TOUCHED_MIN);
     let touched = touched.chain(has_largest.then_some(TOUCHED_MAX));
     let touched = touched.map(|size| of_malloc("pair/touched", size, Work::Touched));
@@ -54,7 +59,7 @@ fn cases(options: &Options) -> Vec<Case> {
         let part = format!("pair/cold/{name}");
         sizes.iter().map(move |size| of_malloc(&part, *size, Work::Cold(swept)))
     });
-    plain.chain(touched).chain(cold).collect()
+    plain.chain(eight).chain(touched).chain(cold).collect()
 }
 
 fn bars(size: usize) -> Bars {
@@ -80,6 +85,7 @@ struct Pairs {
 #[derive(Clone, Copy)]
 enum Work {
     Plain,
+    Eight,
     Touched,
     /// Bytes that are walked over before each pair.
     Cold(usize),
@@ -95,6 +101,10 @@ impl Workload for Pairs {
                 Work::Plain => {
                     pairs(&allocator, size, PAIRS_UNTIMED, |object, _| touch(object));
                     (pairs(&allocator, size, PAIRS, |object, _| touch(object)), PAIRS)
+                }
+                Work::Eight => {
+                    eights(&allocator, size, PAIRS_UNTIMED);
+                    (eights(&allocator, size, PAIRS), PAIRS)
                 }
                 Work::Touched => {
                     let count = PAIRS * TOUCHED_MIN / size;
@@ -128,6 +138,24 @@ fn pairs<A: Allocator>(
         write(object, size);
         // SAFETY: allocated above and freed once.
         unsafe { allocator.free(object, size) };
+    }
+    start.elapsed()
+}
+
+/// `count` pairs, a multiple of [`ALIVE`].
+#[inline(never)]
+fn eights<A: Allocator>(allocator: &A, size: usize, count: usize) -> Duration {
+    let start = Instant::now();
+    for _ in 0..count / ALIVE {
+        let objects = [(); ALIVE].map(|()| {
+            let object = allocator.alloc(size);
+            touch(object);
+            object
+        });
+        for object in objects {
+            // SAFETY: allocated above and freed once.
+            unsafe { allocator.free(object, size) };
+        }
     }
     start.elapsed()
 }
