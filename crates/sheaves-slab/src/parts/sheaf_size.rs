@@ -21,8 +21,11 @@ const EXCHANGES_SHORT_MS: usize = 8;
 /// A longer time for [`EXCHANGES`] halves the size.
 pub(super) const EXCHANGES_LONG_MS: usize = 512;
 
-/// What the sheaves of all slots may hold of a cache even if less is in use.
-pub(super) const BATCH_BYTES: usize = 16 << 20;
+/// What the sheaves of all slots may hold of a cache, even if less is in use: so many bytes, and as
+/// many objects as the longest sheaves of two slots. What is in slots counts as in use: without the
+/// second bound sheaves in many slots would make each other grow.
+const BATCH_BYTES: usize = 16 << 20;
+const BATCH_OBJECTS: usize = 4 * Sheaf::OBJECTS_MAX;
 
 impl Depot {
     /// For the keeper: true if sheaves were exchanged or refilled since the last tick.
@@ -67,10 +70,8 @@ impl Depot {
         }
     }
 
-    /// Doubles the size of new sheaves if the last [`EXCHANGES`] took a short time, halves it if
-    /// they took a long time. The size grows only until each sheaf holds as many objects as are in
-    /// use, so that a program which allocates some and then frees them needs one; and those of all
-    /// slots as many, or [`BATCH_BYTES`] if that is more.
+    /// Doubles the size of new sheaves if the last [`EXCHANGES`] took a short time, up to
+    /// [`objects_max`], and halves it if they took a long time.
     #[cold]
     fn size_sheaves(&self, shape: &Shape, shard: &Shard) {
         let now_ms = clock::coarse_ms();
@@ -80,9 +81,8 @@ impl Depot {
         let objects = self.sheaf_objects.get();
         let wanted = match took_ms {
             0..=EXCHANGES_SHORT_MS => {
-                let (in_use, sheaves) = (self.in_use(), 2 * slot_count());
-                let batch = in_use.min(BATCH_BYTES / sheaves / shape.stride);
-                objects.max((in_use / sheaves).max(batch).max(1).min(objects * 2 + 1))
+                let objects_max = objects_max(shape, self.in_use(), slot_count());
+                objects.max(objects_max.min(objects * 2 + 1))
             }
             EXCHANGES_LONG_MS.. => objects / 2,
             _ => return,
@@ -110,6 +110,14 @@ impl Depot {
             objects => pool::format(empty.sheaf(), objects),
         }
     }
+}
+
+/// Up to how many objects sheaves grow where exchanges are frequent: each to what is in use, so
+/// that a program which allocates some and then frees them needs one; those of all slots that
+/// threads have used to as many, or to what [`BATCH_BYTES`] names if that is more.
+pub(super) fn objects_max(shape: &Shape, in_use: usize, slots: usize) -> usize {
+    let batch = BATCH_OBJECTS.min(BATCH_BYTES / shape.stride);
+    in_use.min(batch.max(in_use) / (2 * slots)).max(1)
 }
 
 #[cold]

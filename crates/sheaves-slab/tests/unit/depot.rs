@@ -10,20 +10,17 @@ use super::{Depot, SOON_MS};
 use crate::moves::registry;
 use crate::parts::pool;
 use crate::parts::shape::Shape;
-use crate::parts::sheaf_size::{BATCH_BYTES, EXCHANGES, EXCHANGES_LONG_MS};
+use crate::parts::sheaf_size::{EXCHANGES, EXCHANGES_LONG_MS, objects_max};
 use crate::raw::{self, Options};
 use crate::space::cache_id::CacheId;
 
 /// The shape and the depot of a cache.
 fn cache_of(size: usize) -> (Shape, Depot) {
-    cache_of_shape(|| Shape::new(Layout::from_size_align(size, 8).unwrap()).unwrap())
-}
-
-fn cache_of_shape(shape: impl Fn() -> Shape) -> (Shape, Depot) {
+    let layout = Layout::from_size_align(size, 8).unwrap();
     // The first cache of a process reserves the memory of sheaves.
-    let first = raw::Cache::new("starts", Layout::new::<u64>(), Options::default()).unwrap();
-    first.destroy().unwrap();
-    let (shape, depot) = (shape(), Depot::new());
+    raw::Cache::new("starts", layout, Options::default()).unwrap().destroy().unwrap();
+    let shape = Shape::new(layout).unwrap();
+    let depot = Depot::new();
     depot.reset(&shape);
     (shape, depot)
 }
@@ -37,31 +34,32 @@ fn size_after_exchanges(depot: &Depot, shape: &Shape) -> usize {
 }
 
 #[test]
-fn sheaves_grow_to_what_is_in_use_and_no_further() {
+fn sheaves_grow_while_exchanges_are_frequent() {
     let (shape, depot) = cache_of(64);
     let least = shape.sheaf_objects_min();
-    assert_eq!(size_after_exchanges(&depot, &shape), least);
-    let between = (least + shape.sheaf_objects) / 2;
-    depot.count_refill(&shape, between);
-    assert_eq!(size_after_exchanges(&depot, &shape), between);
-    depot.count_refill(&shape, shape.sheaf_objects);
+    assert_eq!(size_after_exchanges(&depot, &shape), least, "none is in use");
+    depot.count_refill(&shape, least + 1);
+    let size = size_after_exchanges(&depot, &shape);
+    assert!((least..=least + 1).contains(&size), "{size}");
+    depot.count_refill(&shape, 2 * slot_count() * shape.sheaf_objects);
     assert_eq!(size_after_exchanges(&depot, &shape), shape.sheaf_objects);
     // It shrinks where exchanges are rare, not with every flush.
-    depot.count_flush(&shape, between + shape.sheaf_objects);
+    depot.count_flush(&shape, 2 * slot_count() * shape.sheaf_objects);
     assert_eq!(size_after_exchanges(&depot, &shape), shape.sheaf_objects);
 }
 
-/// Those of large objects hold less each, unless all together hold no more than are in use.
 #[test]
-fn sheaves_of_large_objects_hold_a_batch() {
-    let (shape, depot) = cache_of_shape(|| Shape::alone(1 << 20));
-    let batch = (BATCH_BYTES / (2 * slot_count()) / shape.stride).clamp(1, shape.sheaf_objects);
-    depot.count_refill(&shape, batch);
-    assert_eq!(size_after_exchanges(&depot, &shape), batch);
-    depot.count_refill(&shape, 1);
-    assert_eq!(size_after_exchanges(&depot, &shape), batch);
-    depot.count_refill(&shape, 2 * slot_count() * shape.sheaf_objects);
-    assert_eq!(size_after_exchanges(&depot, &shape), shape.sheaf_objects);
+fn a_sheaf_may_hold_what_is_in_use_unless_slots_are_many() {
+    let (shape, _depot) = cache_of(64);
+    let all = [(1, 100), (2, 100), (4, 63), (32, 7), (64, 3), (1000, 1)];
+    for (slots, objects) in all {
+        assert_eq!(objects_max(&shape, 100, slots), objects, "{slots} slots");
+    }
+    assert_eq!(objects_max(&shape, 1_000_000, 64), 7812, "no more than are in use in all slots");
+    assert_eq!(objects_max(&shape, 0, 1), 1);
+    let large = Shape::alone(1 << 20);
+    assert_eq!([1, 2, 64].map(|slots| objects_max(&large, 16, slots)), [8, 4, 1]);
+    assert_eq!(objects_max(&large, 1000, 2), 250);
 }
 
 #[test]
