@@ -21,7 +21,7 @@ const EXCHANGES_SHORT_MS: usize = 8;
 /// A longer time for [`EXCHANGES`] halves the size.
 pub(super) const EXCHANGES_LONG_MS: usize = 512;
 
-/// What the sheaves of all slots may hold of a cache, even if less is in use: so many bytes, and as
+/// What the sheaves of all slots may hold of a cache, even if less is in use: these bytes, and as
 /// many objects as the longest sheaves of two slots. What is in slots counts as in use: without the
 /// second bound sheaves in many slots would make each other grow.
 const BATCH_BYTES: usize = 16 << 20;
