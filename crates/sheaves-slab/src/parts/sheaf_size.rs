@@ -113,8 +113,8 @@ impl Depot {
 }
 
 /// Up to how many objects sheaves grow where exchanges are frequent: each to what is in use, so
-/// that a program which allocates some and then frees them needs one; those of all slots that
-/// threads have used to as many, or to what [`BATCH_BYTES`] names if that is more.
+/// that a program which allocates some and then frees them needs one; those of all slots to as
+/// many, or to what [`BATCH_BYTES`] and [`BATCH_OBJECTS`] allow if that is more.
 pub(super) fn objects_max(shape: &Shape, in_use: usize, slots: usize) -> usize {
     let batch = BATCH_OBJECTS.min(BATCH_BYTES / shape.stride);
     in_use.min(batch.max(in_use) / (2 * slots)).max(1)

@@ -105,6 +105,9 @@ fn few_objects_that_go_round_come_to_fit_a_sheaf() {
     };
     let is_it = |id: CacheId| (id.shape().name() == "round").then_some(id);
     let id = registry::map_existing(is_it).flatten().next().unwrap();
+    if objects_max(id.shape(), 2, slot_count()) < 2 {
+        return; // With 128 slots each sheaf holds one.
+    }
     let depot = &id.descriptor().depot;
     let exchanges = || depot.shards.iter().map(|shard| shard.exchanges.get()).sum::<usize>();
     (0..100 * EXCHANGES).for_each(|_| round());
