@@ -44,6 +44,18 @@ pub(crate) fn format(sheaf: Sheaf, objects: usize) -> Cursor {
     unsafe { sheaf.format(objects) }
 }
 
+/// Gives an owned sheaf room for `objects`, which are no fewer than it holds; returns its cursor.
+#[cold]
+pub(crate) fn resize(cursor: Cursor, objects: usize) -> Cursor {
+    let sheaf = cursor.sheaf();
+    let (first, count) = (sheaf.sentinel() + 1, cursor.fill());
+    debug_assert!(count <= objects);
+    // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
+    let entries = unsafe { sheaf.entries(0..Sheaf::ENTRIES) };
+    entries.copy_within(first..first + count, Sheaf::ENTRIES - objects);
+    format(sheaf, objects).up(count)
+}
+
 /// Links of stacked sheaves, in their entry 0.
 struct InSheaves;
 

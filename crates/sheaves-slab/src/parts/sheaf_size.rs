@@ -94,7 +94,7 @@ impl Depot {
     /// Where few objects go round, the one that is in use is seldom empty when it is exchanged.
     pub(crate) fn enlarge(&self, cursor: Cursor) -> Cursor {
         let objects = self.sheaf_objects.get();
-        if objects <= cursor.sheaf().capacity() { cursor } else { moved_to_larger(cursor, objects) }
+        if objects <= cursor.sheaf().capacity() { cursor } else { pool::resize(cursor, objects) }
     }
 
     /// Gives an empty sheaf, which the caller owns, the size of new ones. Returns the cursor, or
@@ -118,15 +118,4 @@ impl Depot {
 pub(super) fn objects_max(shape: &Shape, in_use: usize, slots: usize) -> usize {
     let batch = BATCH_OBJECTS.min(BATCH_BYTES / shape.stride);
     in_use.min(batch.max(in_use) / (2 * slots)).max(1)
-}
-
-#[cold]
-fn moved_to_larger(cursor: Cursor, objects: usize) -> Cursor {
-    let mut kept = [0; Sheaf::OBJECTS_MAX];
-    let kept = &mut kept[..cursor.fill()];
-    // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
-    kept.copy_from_slice(unsafe { cursor.objects() });
-    let empty = pool::format(cursor.sheaf(), objects);
-    // SAFETY: the caller owns the sheaf; it has room for more than it held.
-    kept.iter().fold(empty, |larger, object| unsafe { larger.push(*object) })
 }

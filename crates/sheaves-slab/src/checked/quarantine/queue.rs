@@ -130,15 +130,10 @@ impl Fifo {
 
 /// A sheaf made smaller, so that its objects fill it: a queue keeps no cursors.
 fn make_full(cursor: Cursor) -> Sheaf {
-    let sheaf = cursor.sheaf();
     if !cursor.is_full() {
-        let (first, count) = (sheaf.sentinel() + 1, cursor.fill());
-        // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
-        let entries = unsafe { sheaf.entries(0..Sheaf::ENTRIES) };
-        entries.copy_within(first..first + count, Sheaf::ENTRIES - count);
-        pool::format(sheaf, count);
+        pool::resize(cursor, cursor.fill());
     }
-    sheaf
+    cursor.sheaf()
 }
 
 impl Quarantine {
