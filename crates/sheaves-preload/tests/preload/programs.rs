@@ -95,6 +95,20 @@ fn large_blocks_that_are_replaced_cost_no_page_faults() {
     run_silent(&compile("gcc", "large.c"), &[], &[("SHEAVES_DECAY_MS", "600000")], MINUTE);
 }
 
+#[test]
+fn memory_that_is_filled_again_costs_no_page_faults() {
+    let program = compile("gcc", "phases.c");
+    for variables in &CONFIGURATIONS[..4] {
+        // As above.
+        run_silent(
+            &program,
+            &[],
+            &[variables, &[("SHEAVES_DECAY_MS", "600000")][..]].concat(),
+            MINUTE,
+        );
+    }
+}
+
 /// A small file size, address space that large blocks have left idle, no mapping left.
 #[test]
 fn programs_run_at_the_limits_of_the_system() {

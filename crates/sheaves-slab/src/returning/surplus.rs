@@ -149,11 +149,14 @@ impl Look {
         self.unused_bytes > bytes_max && keeper::decay_ms().is_some()
     }
 
-    /// True if there was a pass a short time ago and what was in use has grown since then.
+    /// True if what was in use has grown since the last pass, and much went back a short time ago.
     fn is_too_soon(&self) -> bool {
-        let apart_ms = if self.has_keeper { APART_KEPT_MS } else { APART_MS };
         let since_ms = (clock::coarse_ms() as usize).saturating_sub(PASS.ms.get());
-        self.has_grown() && since_ms < apart_ms
+        self.has_grown()
+            && match self.has_keeper {
+                true => since_ms < APART_KEPT_MS,
+                false => since_ms < APART_MS || chunk::has_gone_back(),
+            }
     }
 
     /// True if what was in use has doubled since the last pass, or there was none.

@@ -28,15 +28,14 @@ const MUCH_BYTES: usize = 1 << 20;
 const MUCH: usize = MUCH_BYTES / GRANULE_BYTES;
 
 /// Called when a run of that many granules was freed.
-pub(super) fn note_freed(chunks: &Chunks, count: usize) {
+pub(super) fn note_freed(chunks: &mut Chunks, count: usize) {
     if chunks.dirty >= MUCH {
         due::note_unused(chunks.dirty * GRANULE_BYTES);
     }
-    let is_surplus = chunks.dirty > dirty_max(chunks);
-    if is_kept_now(is_surplus) {
+    if is_kept_now(chunks.dirty > dirty_max(chunks)) {
         return;
     }
-    if is_surplus {
+    if is_surplus(chunks) {
         FREED.add(count);
         due::note(SURPLUS);
     }
@@ -49,6 +48,11 @@ pub(super) fn note_freed(chunks: &Chunks, count: usize) {
 /// it was busy.
 fn is_kept_now(is_much: bool) -> bool {
     keeper::is_active() && limit::decay_ms() != Some(0) && !(is_much && keeper::is_overdue())
+}
+
+/// True without a keeper if dirty granules are to go back now.
+fn is_surplus(chunks: &mut Chunks) -> bool {
+    chunks.dirty > dirty_max(chunks) && chunks.may_go_back()
 }
 
 /// The most granules that may be dirty without a keeper.
@@ -150,7 +154,7 @@ fn discard_surplus() {
         let index = CHUNKS.lock().discard_next;
         granules += discard_in_chunk(index, Free::Dirty, most - granules);
         let mut chunks = CHUNKS.lock();
-        if chunks.dirty <= dirty_max(&chunks) {
+        if !is_surplus(&mut chunks) {
             return;
         }
         if granules >= most {

@@ -26,6 +26,7 @@ mod discard;
 mod due;
 mod in_progress;
 mod run;
+mod share;
 mod state;
 
 pub(crate) use advice::HugePages;
@@ -37,6 +38,7 @@ pub(crate) use due::{note_sweep, note_use};
 pub use run::{Footprint, footprint};
 pub(crate) use run::{Run, begin_run, finish_run, release_run};
 pub(crate) use run::{free_in_progress_of_others, note_child};
+pub(crate) use share::has_gone_back;
 pub(crate) use state::CHUNKS;
 
 #[cfg(test)]

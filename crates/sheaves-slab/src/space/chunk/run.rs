@@ -44,7 +44,7 @@ pub(crate) fn release_run(first: Granule, count: usize) {
     let (index, bit) = position_of(first);
     let mut chunks = CHUNKS.lock();
     chunks.give(index, mask(bit, count), false);
-    note_freed(&chunks, count);
+    note_freed(&mut chunks, count);
 }
 
 /// Called in the parent after a fork: its chunks ask for no more huge pages.

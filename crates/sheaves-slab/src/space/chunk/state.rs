@@ -10,6 +10,7 @@ use super::advice::{Advice, HugePages};
 use super::bits::{longest_run, mask, multiples_of, runs_of};
 use super::due;
 use super::in_progress::InProgress;
+use super::share::Share;
 use crate::space::granule::{self, Granule};
 use crate::space::window::{
     self, CHUNK_BYTES, CHUNK_GRANULES, CHUNK_HEADER_BYTES, CHUNK_RECORD_BYTES, GRANULE_BYTES,
@@ -57,6 +58,8 @@ pub(crate) struct Chunks {
     pub(super) used: usize,
     /// Number of granules that were discarded so far.
     pub(super) discarded: u64,
+    /// How many of them lately.
+    pub(super) share: Share,
     /// Number of granules that were taken after they had been discarded, so far.
     pub(super) refilled: u64,
     pub(crate) huge_pages: HugePages,
@@ -76,6 +79,7 @@ pub(crate) static CHUNKS: Lock<Chunks> = Lock::new(Chunks {
     dirty: 0,
     used: 0,
     discarded: 0,
+    share: Share::new(),
     refilled: 0,
     huge_pages: HugePages::Auto,
     boundaries: 0,
