@@ -52,7 +52,15 @@ fn is_kept_now(is_much: bool) -> bool {
 
 /// True without a keeper if dirty granules are to go back now.
 fn is_surplus(chunks: &mut Chunks) -> bool {
-    chunks.dirty > dirty_max(chunks) && chunks.may_go_back()
+    let (held, discarded) = (chunks.used + chunks.dirty, chunks.discarded);
+    chunks.dirty > dirty_max(chunks) && chunks.share.left(held, discarded) > 0
+}
+
+/// True if much went back without a keeper a short time ago.
+pub(crate) fn has_gone_back() -> bool {
+    let mut chunks = CHUNKS.lock();
+    let (held, discarded) = (chunks.used + chunks.dirty, chunks.discarded);
+    chunks.share.is_half_gone(held, discarded)
 }
 
 /// The most granules that may be dirty without a keeper.

@@ -30,6 +30,7 @@ mod share;
 mod state;
 
 pub(crate) use advice::HugePages;
+pub(crate) use deal::has_gone_back;
 pub use deal::{do_due_after_alloc, do_due_after_free};
 pub(crate) use discard::{PIECE_GRANULES, note_tick, tick};
 pub use discard::{note_holes, trim};
@@ -38,7 +39,6 @@ pub(crate) use due::{note_sweep, note_use};
 pub use run::{Footprint, footprint};
 pub(crate) use run::{Run, begin_run, finish_run, release_run};
 pub(crate) use run::{free_in_progress_of_others, note_child};
-pub(crate) use share::has_gone_back;
 pub(crate) use state::CHUNKS;
 
 #[cfg(test)]
