@@ -30,19 +30,18 @@ pub(crate) fn alloc(size: usize, align: usize, request: &AllocRequest) -> (usize
         return (0, false);
     }
     let object = by_id::alloc(CacheId::of_class(class), request);
+    let is_alone = classes::is_alone(class);
+    let is_new = is_alone && object != 0 && by_id::request_of_alone(object, request.bytes) == 0;
     if checking::is_hardened() {
         if object != 0 {
             bounds::close(CacheId::of_class(class), object, size);
         }
-        return (object, !checking::is_debug());
-    }
-    if !classes::is_alone(class) {
-        return (object, false);
-    }
-    match object {
+        (object, !checking::is_debug())
+    } else if is_alone && object == 0 {
         // The window may be full, or a part of it occupied.
-        0 => large::alloc(size, align, request),
-        _ => (object, by_id::take_reads_zero(object)),
+        large::alloc(size, align, request)
+    } else {
+        (object, is_new)
     }
 }
 

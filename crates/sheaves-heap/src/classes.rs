@@ -48,6 +48,21 @@ const MIDDLE: usize = PLAIN + (SMALL_BYTES_MAX / ALIGNED_BYTES_MIN).ilog2() as u
 /// Sizes of the middle classes, in KiB.
 const MIDDLE_KIB: [usize; 15] =
     [40, 48, 56, 64, 128, 192, 256, 320, 384, 448, 512, 640, 768, 896, 1024];
+/// All of them are multiples of this.
+const MIDDLE_STEP_BYTES: usize = 8 << 10;
+/// The smallest middle class for each size, in [`MIDDLE_STEP_BYTES`] rounded up.
+static MIDDLE_OF: [u8; MIDDLE_BYTES_MAX / MIDDLE_STEP_BYTES + 1] = {
+    let mut classes = [0; MIDDLE_BYTES_MAX / MIDDLE_STEP_BYTES + 1];
+    let (mut steps, mut class) = (0, MIDDLE);
+    while steps < classes.len() {
+        if steps * MIDDLE_STEP_BYTES > bytes_of_class(class) {
+            class += 1;
+        }
+        classes[steps] = class as u8;
+        steps += 1;
+    }
+    classes
+};
 /// Number of classes: the ordinary ones, then one for each power of two from 1 KiB to 32 KiB whose
 /// objects are aligned to their size, then those of middle sizes.
 pub const CLASSES: usize = MIDDLE + MIDDLE_KIB.len();
@@ -135,9 +150,16 @@ pub(crate) fn of_request(size: usize, align: usize) -> Option<usize> {
         0
     };
     let size = size + room + if checking::is_exact() { ZONE_BYTES } else { 0 };
-    let is_fit = |class: &usize| bytes_of_class(*class) >= size && is_aligned(*class, align);
-    let class = of_layout(size, align).or_else(|| (MIDDLE..CLASSES).find(is_fit));
-    class.filter(|class| bytes_of_class(*class) <= class_bytes_max())
+    of_any_layout(size, align).filter(|class| SIZES[*class] as usize <= class_bytes_max())
+}
+
+/// [`of_layout`] of all classes.
+#[inline]
+pub(crate) fn of_any_layout(size: usize, align: usize) -> Option<usize> {
+    of_layout(size, align).or_else(|| {
+        let first = *MIDDLE_OF.get(size.div_ceil(MIDDLE_STEP_BYTES))?;
+        (usize::from(first)..CLASSES).find(|class| is_aligned(*class, align))
+    })
 }
 
 /// Size of the largest class that is used. In a hardened process larger blocks lie between
@@ -184,7 +206,11 @@ pub(crate) const fn align_of_class(class: usize) -> usize {
 }
 
 /// True when every object of a class is at a multiple of `align`, a power of two.
+#[inline]
 fn is_aligned(class: usize, align: usize) -> bool {
+    if align <= QUANTUM_BYTES {
+        return true;
+    }
     let size = bytes_of_class(class);
     if is_alone(class) {
         return align <= GRANULE_BYTES || size.is_power_of_two() && align <= size;
@@ -278,15 +304,16 @@ fn of_wide_alignment(size: usize, align: usize) -> Option<usize> {
     if align > SMALL_BYTES_MAX {
         return None;
     }
-    let plain = (of_size(size.max(align))..PLAIN).find(|class| is_aligned(*class, align));
-    let own = size.max(align).next_power_of_two().max(ALIGNED_BYTES_MIN);
-    let own = PLAIN + (own / ALIGNED_BYTES_MIN).ilog2() as usize;
-    plain.into_iter().chain([own]).min_by_key(|class| SIZES[*class])
+    let own_bytes = size.max(align).next_power_of_two().max(ALIGNED_BYTES_MIN);
+    let mut plain = of_size(size.max(align))..of_size(own_bytes);
+    let plain = plain.find(|class| is_aligned(*class, align));
+    Some(plain.unwrap_or(PLAIN + (own_bytes / ALIGNED_BYTES_MIN).ilog2() as usize))
 }
 
 /// True when each object of a class is alone in its slab.
 pub(crate) fn is_alone(class: usize) -> bool {
-    class >= MIDDLE && bytes_of_class(class) >= GRANULE_BYTES
+    // Not EMPTY_BLOCKS.
+    SIZES.get(class).is_some_and(|size| *size as usize >= GRANULE_BYTES)
 }
 
 const _: () = {

@@ -80,11 +80,13 @@ pub fn alloc(id: CacheId, request: &AllocRequest) -> usize {
         .unwrap_or_else(|| slow::alloc_slow(id, request))
 }
 
-/// True when an object that is alone in its slab reads as zeros because it has never been used.
-/// The caller has just allocated it; this is true once.
+/// Notes the bytes that its owner requests of an object that is alone in its slab, more than 0.
+/// Returns those of the request before: 0 if it has never been used, and so reads as zeros.
+#[inline]
 #[must_use]
-pub fn take_reads_zero(object: usize) -> bool {
-    Granule::of(object).is_some_and(|granule| slab::header(granule).take_reads_zero())
+pub fn request_of_alone(object: usize, bytes: usize) -> usize {
+    Granule::of(object)
+        .map_or(bytes, |granule| slab::header(granule).request(bytes as u32) as usize)
 }
 
 /// Frees a block of malloc in a hardened process, if it is an object like most. False, with nothing

@@ -13,6 +13,21 @@ fn layouts_get_aligned_classes() {
     assert!(of_layout(SMALL_BYTES_MAX + 1, 8).is_none());
 }
 
+#[test]
+fn the_smallest_class_that_fits_is_taken() {
+    let sizes = (0..SMALL_BYTES_MAX).step_by(7).chain((0..=MIDDLE_BYTES_MAX + 1).step_by(997));
+    for (size, shift) in sizes.flat_map(|size| (0..=21).map(move |shift| (size, shift))) {
+        let fits = |class: &usize| SIZES[*class] as usize >= size && is_aligned(*class, 1 << shift);
+        let smallest = (0..CLASSES).filter(fits).min_by_key(|class| SIZES[*class]);
+        let bytes = |class: usize| SIZES[class];
+        assert_eq!(
+            of_any_layout(size, 1 << shift).map(bytes),
+            smallest.map(bytes),
+            "{size} {shift}"
+        );
+    }
+}
+
 /// As a tool closes them. Without options, which would leave one closed.
 #[test]
 fn fast_paths_are_opened_by_the_next_call() {

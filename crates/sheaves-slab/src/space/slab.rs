@@ -17,6 +17,7 @@
 //! | `holes` | the keeper, and a refill, which clears it | nothing |
 //! | `watched_of` | the cache, with the owner map's entries | the cache's lock, or nothing |
 //! | `slot` | a refill | the cache's lock |
+//! | `requested` | the owner of the only object | nothing |
 //! | other fields | the cache, while no object of the slab is allocated | the cache's lock |
 //!
 //! In a hardened cache an object is held once it has returned to the slab: it is no new one. Where
@@ -28,7 +29,7 @@
 //! The steps on bits and `free` are in `protocol/counting.rs`.
 
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
 use sheaves_sys::{map, probe};
 
@@ -72,12 +73,13 @@ pub(crate) struct Slab {
     pub(crate) next: AtomicU32,
     /// Previous slab of the list, likewise.
     pub(crate) previous: AtomicU32,
-    /// The slab has one object, which reads as zeros because it has never been used.
-    reads_zero: AtomicBool,
     /// Number of the slot that it serves plus one; 0 for none. See [`crate::moves::home`].
     slot: AtomicU16,
     /// Twice the free objects at the last tick, plus 1 once the holes are discarded.
     holes: AtomicU32,
+    /// The bytes that were last requested of the only object of a slab; 0 if it has never been used,
+    /// and so reads as zeros.
+    requested: AtomicU32,
     /// In type-stable caches: the cookie taken when the slab became empty.
     pub(crate) cookie: AtomicU64,
     pub(crate) bits: [AtomicU64; BITMAP_WORDS],
@@ -266,7 +268,8 @@ impl Slab {
         self.next.store(0, Ordering::Relaxed);
         self.previous.store(0, Ordering::Relaxed);
         self.holes.store(0, Ordering::Relaxed);
-        self.reads_zero.store(reads_zero && capacity == 1, Ordering::Relaxed);
+        let requested = if reads_zero { 0 } else { 1 };
+        self.requested.store(requested, Ordering::Relaxed);
         self.slot.store(0, Ordering::Relaxed);
         self.cache.store(cache, Ordering::Relaxed);
     }
@@ -289,10 +292,14 @@ impl Slab {
         self.watched_of.load(Ordering::Relaxed) != 0
     }
 
-    /// True once, when the only object reads as zeros because it has never been used.
-    pub(crate) fn take_reads_zero(&self) -> bool {
+    /// Notes the bytes that are requested of the only object, more than 0; returns those of the
+    /// request before.
+    #[inline]
+    pub(crate) fn request(&self, bytes: u32) -> u32 {
         // Relaxed, both: only the object's owner calls this.
-        self.reads_zero.load(Ordering::Relaxed) && self.reads_zero.swap(false, Ordering::Relaxed)
+        let before = self.requested.load(Ordering::Relaxed);
+        self.requested.store(bytes, Ordering::Relaxed);
+        before
     }
 
     /// One tick. If the holes are unchanged, they count as discarded from now on, and the caller
