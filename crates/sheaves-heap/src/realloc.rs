@@ -5,6 +5,7 @@ use core::ptr::{copy_nonoverlapping, null_mut, with_exposed_provenance_mut};
 use sheaves_slab::internal::by_id;
 use sheaves_slab::internal::checking::{is_debug, is_exact, is_hardened};
 use sheaves_slab::internal::sampling::{self, AllocRequest};
+use sheaves_slab::internal::window::GRANULE_BYTES;
 use sheaves_slab::internal::{CacheId, chunk, granule};
 use sheaves_sys::stack::Frame;
 use sheaves_sys::{errno, probe};
@@ -80,13 +81,42 @@ unsafe extern "C" fn realloc_from(
     stack: usize,
     frame: usize,
 ) -> *mut u8 {
-    let address = block.expose_provenance();
+    let (address, frame) = (block.expose_provenance(), Frame { stack, frame });
+    if let Some(usable) = small_bytes_of(address)
+        && size <= SMALL_BYTES_MAX
+    {
+        if stays(usable, size) {
+            return block;
+        }
+        let new = malloc_from(size, frame);
+        if !new.is_null() {
+            // SAFETY: both blocks have at least that many bytes, and they are different blocks.
+            unsafe { copy_nonoverlapping(block, new, usable.min(size)) };
+            // SAFETY: the caller no longer uses the old block.
+            unsafe { free(block) };
+        }
+        return new;
+    }
     if size > MIDDLE_BYTES_MAX && large::stays(address, size) {
         probe::large_resize(address, address, size);
         return block;
     }
     // SAFETY: the same contract.
-    unsafe { realloc_any(block, size, Frame { stack, frame }) }
+    unsafe { realloc_any(block, size, frame) }
+}
+
+/// Usable bytes of a block that the fast paths serve; `None` for others, and in a hardened process.
+#[inline]
+fn small_bytes_of(address: usize) -> Option<usize> {
+    let id = CacheId::of_size_class_entry(granule::entry_of(address)? as u16)?;
+    Some(SIZES[id.class()] as usize).filter(|bytes| *bytes <= SMALL_BYTES_MAX)
+}
+
+/// True if a block of that many usable bytes serves a new size: shrinking to less than half is
+/// worth a copy, which frees the memory for other blocks.
+#[inline]
+fn stays(usable: usize, size: usize) -> bool {
+    size <= usable && (size > usable / 2 || usable == QUANTUM_BYTES)
 }
 
 /// # Safety
@@ -121,11 +151,20 @@ unsafe fn realloc_any(block: *mut u8, size: usize, frame: Frame) -> *mut u8 {
     new
 }
 
-/// A block for the contents of one of `old` bytes.
+/// A block for the contents of one of `old` bytes. One that has grown from [`GRANULE_BYTES`] on may
+/// grow again: half as much room as it had saves copies, and what is not used is never touched.
 fn alloc_to_move(old: usize, size: usize, frame: Frame) -> *mut u8 {
-    let may_grow_again = size > old.max(MIDDLE_BYTES_MAX) && !is_hardened();
     let request = AllocRequest { bytes: size, align: QUANTUM_BYTES, frame };
-    match if may_grow_again { large::alloc_to_grow(size, &request) } else { 0 } {
+    let may_grow_again = size > old.max(GRANULE_BYTES) && !is_hardened();
+    let block = if !may_grow_again {
+        0
+    } else if size > MIDDLE_BYTES_MAX {
+        large::alloc_to_grow(size, &request)
+    } else {
+        let roomy = (old + old / 2).clamp(size, MIDDLE_BYTES_MAX);
+        block::alloc(roomy, QUANTUM_BYTES, &request).0
+    };
+    match block {
         0 => malloc_from(size, frame),
         block => with_exposed_provenance_mut(block),
     }
@@ -151,14 +190,17 @@ fn resize_in_place(address: usize, size: usize, frame: Frame) -> Option<usize> {
                 return None;
             }
             let usable = classes::usable_bytes(class);
-            // Shrinking to less than half is worth a copy, which frees the memory for other blocks.
-            if size > usable || (size <= usable / 2 && class != 0) {
+            // The usable bytes of the smallest class depend on the mode.
+            let stays = stays(usable, size) || class == 0 && size <= usable;
+            if !stays {
                 return None;
             }
             if granule::is_watched(address) {
                 sampling::resize(address, size);
             }
-            if usable - size >= large::TAIL_BYTES_MIN {
+            let is_shortened =
+                classes::is_alone(class) && by_id::request_of_alone(address, size) > size;
+            if is_shortened && usable - size >= large::TAIL_BYTES_MIN {
                 // Or the kernel would fill it again.
                 granule::Granule::of(address).into_iter().for_each(chunk::note_holes);
                 large::discard_tail(address + size, address + usable);

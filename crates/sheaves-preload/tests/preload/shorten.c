@@ -1,4 +1,5 @@
-/* realloc to a smaller size in place: what is not used any more goes back to the kernel. */
+/* realloc to a smaller size in place: what is not used any more goes back to the kernel. To a larger
+ * one: nothing does, and the more there is, the longer no byte is copied. */
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <string.h>
@@ -57,6 +58,31 @@ static void shorten(size_t before, size_t after)
     free(block);
 }
 
+static void lengthen(size_t before, size_t after)
+{
+    char *block = malloc(before);
+    size_t usable = malloc_usable_size(block);
+    CHECK(block != NULL && usable >= after);
+    fill(block, usable);
+    CHECK(realloc(block, after) == block);
+    CHECK(resident(block + after, block + usable) + 8192 >= usable - after);
+    free(block);
+}
+
+static void lengthen_by_steps(size_t from, size_t to, int moves_max)
+{
+    char *block = malloc(from);
+    CHECK(block != NULL);
+    for (size_t size = from; size <= to; size += 1000) {
+        char *grown = realloc(block, size);
+        CHECK(grown != NULL);
+        moves_max -= grown != block;
+        block = grown;
+    }
+    CHECK(moves_max >= 0);
+    free(block);
+}
+
 /* The end of a large block is another range, or stays. */
 static void shorten_large(size_t before, size_t after)
 {
@@ -83,6 +109,12 @@ int main(void)
         shorten(190000, 140000);
         shorten(190000, 120000);
         shorten(120000, 70000);
+        /* A hardened process has mappings of these sizes. */
+        if (!getenv("SHEAVES_HARDEN")) {
+            lengthen(700000, 701000);
+            lengthen(930000, 970000);
+            lengthen_by_steps(60000, 1000000, 7);
+        }
         shorten_large(10 << 20, 9 << 20);
         shorten_large(10 << 20, (10 << 20) - 70000);
         shorten_large(3 << 20, 2 << 20);
