@@ -1,5 +1,9 @@
 //! Blocks without red zones: from a size to a block, and from an address to its block.
 
+use core::sync::atomic::Ordering;
+
+use sheaves_percpu::Access;
+use sheaves_percpu::internal::{TABLE, pop_source};
 use sheaves_slab::internal::granule::Granule;
 use sheaves_slab::internal::sampling::AllocRequest;
 use sheaves_slab::internal::trap;
@@ -19,6 +23,21 @@ pub(crate) enum Block {
     Large { bytes: usize },
     /// A guarded one, of a size class.
     Trap { bytes: usize },
+}
+
+/// Pops a block for any request that a class serves; `None` when the sheaf is empty, and in a
+/// hardened process. Also tells whether the block reads as zeros.
+#[inline]
+pub(crate) fn pop(size: usize, align: usize) -> Option<(usize, bool)> {
+    // Acquire pairs with the Release in `classes::open_fast_path`.
+    if TABLE.layout_bytes_end.load(Ordering::Acquire) == 0 {
+        return None;
+    }
+    let class = classes::of_any_layout(size, align)?;
+    // SAFETY: the fast path was enabled after the engine's start.
+    let access = unsafe { Access::of_started() };
+    let object = pop_source(access, CacheId::of_class(class).main())?;
+    Some((object, classes::is_alone(class) && by_id::request_of_alone(object, size) == 0))
 }
 
 /// Address of a new block, 0 when memory is out, and whether it reads as zeros.

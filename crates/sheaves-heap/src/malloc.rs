@@ -15,8 +15,8 @@ use core::sync::atomic::Ordering;
 
 use sheaves_percpu::Access;
 use sheaves_percpu::internal::{self as percpu, Word};
+use sheaves_slab::internal::CacheId;
 use sheaves_slab::internal::granule;
-use sheaves_slab::internal::{CacheId, by_id};
 use sheaves_sys::stack::Frame;
 
 use crate::classes;
@@ -167,21 +167,6 @@ pub fn alloc_layout(layout: Layout) -> *mut u8 {
         return with_exposed_provenance_mut(object);
     }
     slow::alloc_layout(layout.size(), layout.align())
-}
-
-/// Pops a block for any request that a class serves; `None` when the sheaf is empty, and in a
-/// hardened process. Also tells whether the block reads as zeros.
-#[inline]
-pub(crate) fn pop_by_request(size: usize, align: usize) -> Option<(usize, bool)> {
-    // Acquire pairs with the Release in `classes::open_fast_path`.
-    if percpu::TABLE.layout_bytes_end.load(Ordering::Acquire) == 0 {
-        return None;
-    }
-    let class = classes::of_any_layout(size, align)?;
-    // SAFETY: the fast path was enabled after the engine's start.
-    let access = unsafe { Access::of_started() };
-    let object = percpu::pop_source(access, CacheId::of_class(class).main())?;
-    Some((object, classes::is_alone(class) && by_id::request_of_alone(object, size) == 0))
 }
 
 /// [`crate::free`] for a caller that knows the layout: saves the checks of the address.

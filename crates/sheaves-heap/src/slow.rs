@@ -12,7 +12,6 @@ use sheaves_sys::stack::Frame;
 use sheaves_sys::{errno, probe, report};
 
 use crate::block::{self, Block};
-use crate::malloc::pop_by_request;
 use crate::start::start;
 use crate::{classes, large, profile, redzone};
 
@@ -79,7 +78,7 @@ pub(crate) fn alloc(size: usize, align: usize, frame: Frame) -> *mut u8 {
 fn alloc_and_tell_zero(size: usize, align: usize, frame: Frame) -> (*mut u8, bool) {
     // What the fast path of `malloc` does not serve.
     let is_other = size > classes::SMALL_BYTES_MAX || align > classes::QUANTUM_BYTES;
-    if is_other && let Some((block, reads_zero)) = pop_by_request(size, align) {
+    if is_other && let Some((block, reads_zero)) = block::pop(size, align) {
         return (with_exposed_provenance_mut(block), reads_zero);
     }
     alloc_slow(size, align, frame)

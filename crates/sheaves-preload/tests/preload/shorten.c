@@ -1,5 +1,5 @@
-/* realloc to a smaller size in place: what is not used any more goes back to the kernel. To a larger
- * one: nothing does, and the more there is, the longer no byte is copied. */
+/* realloc to a smaller size in place: what is not used any more goes back to the kernel. To a
+ * larger one: nothing does, and the more there is, the longer no byte is copied. */
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <string.h>

@@ -77,8 +77,8 @@ pub(crate) struct Slab {
     slot: AtomicU16,
     /// Twice the free objects at the last tick, plus 1 once the holes are discarded.
     holes: AtomicU32,
-    /// The bytes that were last requested of the only object of a slab; 0 if it has never been used,
-    /// and so reads as zeros.
+    /// The bytes that were last requested of the only object of a slab; 0 if it has never been
+    /// used, and so reads as zeros.
     requested: AtomicU32,
     /// In type-stable caches: the cookie taken when the slab became empty.
     pub(crate) cookie: AtomicU64,
