@@ -3,7 +3,7 @@
 
 use sheaves_rcu::internal::keeper;
 use sheaves_slab::internal::by_address::{self, ByAddress, CAPACITY_MIN};
-use sheaves_slab::internal::{chunk, limit};
+use sheaves_slab::internal::{Share, chunk, limit};
 use sheaves_sys::clock;
 use sheaves_sys::lock::{Lock, step};
 
@@ -47,6 +47,7 @@ pub(crate) struct Table {
     pub(super) idle: Idle,
     /// Bytes of idle ranges that were returned to the kernel so far.
     pub(super) returned_bytes: u64,
+    share: Share,
     /// Where the search for ranges that are kept goes on.
     next_kept: usize,
     /// Freed blocks of a hardened process that are still mapped, see `hardened`; the next place.
@@ -73,6 +74,7 @@ impl Table {
             in_doubt: 0,
             idle: Idle::new(),
             returned_bytes: 0,
+            share: Share::new(),
             next_kept: 0,
             retired: [Entry::NONE; RETIRED],
             next_retired: 0,
@@ -150,7 +152,13 @@ impl Table {
     /// then on.
     pub(super) fn surplus(&mut self) -> Option<Entry> {
         let decay_ms = limit::decay_ms()?;
-        let bytes_max = if decay_ms == 0 { 0 } else { IDLE_BYTES_MAX.max(self.bytes) };
+        let (idle_bytes, kept_bytes) = (self.idle.bytes(), IDLE_BYTES_MAX.max(self.bytes));
+        let mut has_share = || self.share.left(self.bytes + idle_bytes, self.returned_bytes) > 0;
+        let bytes_max = match decay_ms {
+            0 => 0,
+            _ if idle_bytes <= kept_bytes || has_share() => kept_bytes,
+            _ => usize::MAX,
+        };
         let is_kept = keeper::is_active() && decay_ms != 0;
         if is_kept && !(self.idle.bytes() > bytes_max && keeper::is_overdue()) {
             return None;

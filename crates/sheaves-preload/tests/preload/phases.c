@@ -4,7 +4,7 @@
 
 #include "check.h"
 
-enum { BLOCKS = 24 * 1024, BYTES = 3000, WARM = 3, ROUNDS = 8, PAGE_BYTES = 4096 };
+enum { BLOCKS_MAX = 24 * 1024, WARM = 3, ROUNDS = 8, PAGE_BYTES = 4096 };
 
 static long faults(void) {
     struct rusage usage;
@@ -21,22 +21,33 @@ static long resident_pages(void) {
     return resident;
 }
 
-static void fill_and_empty(void) {
-    static char *blocks[BLOCKS];
-    for (int i = 0; i < BLOCKS; i++) {
-        CHECK((blocks[i] = malloc(BYTES)) != NULL);
-        blocks[i][0] = blocks[i][BYTES - 1] = 1;
+static void fill_and_empty(int blocks, size_t bytes) {
+    static char *block[BLOCKS_MAX];
+    for (int i = 0; i < blocks; i++) {
+        CHECK((block[i] = malloc(bytes)) != NULL);
+        for (size_t place = 0; place < bytes; place += PAGE_BYTES) block[i][place] = 1;
+        block[i][bytes - 1] = 1;
     }
-    for (int i = 0; i < BLOCKS; i++) free(blocks[i]);
+    for (int i = 0; i < blocks; i++) free(block[i]);
 }
 
-int main(void) {
-    const long pages = (long)BLOCKS * BYTES / PAGE_BYTES;
-    fill_and_empty();
+static void phases(int blocks, size_t bytes) {
+    const long pages = blocks * bytes / PAGE_BYTES;
+    fill_and_empty(blocks, bytes);
     CHECK(resident_pages() < pages / 2);
-    for (int round = 1; round < WARM; round++) fill_and_empty();
+    for (int round = 1; round < WARM; round++) fill_and_empty(blocks, bytes);
     long before = faults();
-    for (int round = WARM; round < ROUNDS; round++) fill_and_empty();
+    for (int round = WARM; round < ROUNDS; round++) fill_and_empty(blocks, bytes);
     CHECK((faults() - before) * 10 < pages * (ROUNDS - WARM));
+}
+
+// Argument: small or large, what the blocks are.
+int main(int argc, char **argument) {
+    CHECK(argc == 2);
+    if (*argument[1] == 's') {
+        phases(BLOCKS_MAX, 3000);
+    } else {
+        phases(60, 3 << 20);
+    }
     return 0;
 }

@@ -100,12 +100,10 @@ fn memory_that_is_filled_again_costs_no_page_faults() {
     let program = compile("gcc", "phases.c");
     for variables in &CONFIGURATIONS[..4] {
         // As above.
-        run_silent(
-            &program,
-            &[],
-            &[variables, &[("SHEAVES_DECAY_MS", "600000")][..]].concat(),
-            MINUTE,
-        );
+        let variables = [variables, &[("SHEAVES_DECAY_MS", "600000")][..]].concat();
+        for kind in ["small", "large"] {
+            run_silent(&program, &[kind], &variables, MINUTE);
+        }
     }
 }
 

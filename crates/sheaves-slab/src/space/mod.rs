@@ -7,6 +7,7 @@ pub mod chunk;
 pub mod granule;
 pub(crate) mod hint;
 pub mod limit;
+pub(crate) mod share;
 pub mod slab;
 pub mod window;
 pub(crate) mod work;

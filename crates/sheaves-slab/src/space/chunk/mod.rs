@@ -26,7 +26,6 @@ mod discard;
 mod due;
 mod in_progress;
 mod run;
-mod share;
 mod state;
 
 pub(crate) use advice::HugePages;

@@ -10,8 +10,8 @@ use super::advice::{Advice, HugePages};
 use super::bits::{longest_run, mask, multiples_of, runs_of};
 use super::due;
 use super::in_progress::InProgress;
-use super::share::Share;
 use crate::space::granule::{self, Granule};
+use crate::space::share::Share;
 use crate::space::window::{
     self, CHUNK_BYTES, CHUNK_GRANULES, CHUNK_HEADER_BYTES, CHUNK_RECORD_BYTES, GRANULE_BYTES,
 };
