@@ -33,9 +33,12 @@ pub(crate) fn pop(size: usize, align: usize) -> Option<(usize, bool)> {
     if TABLE.layout_bytes_end.load(Ordering::Acquire) == 0 {
         return None;
     }
-    let class = classes::of_any_layout(size, align)?;
     // SAFETY: the fast path was enabled after the engine's start.
     let access = unsafe { Access::of_started() };
+    if let Some(main) = classes::main_of_layout(size, align) {
+        return Some((pop_source(access, main)?, false));
+    }
+    let class = classes::of_middle(size, align)?;
     let object = pop_source(access, CacheId::of_class(class).main())?;
     Some((object, classes::is_alone(class) && by_id::request_of_alone(object, size) == 0))
 }

@@ -150,16 +150,15 @@ pub(crate) fn of_request(size: usize, align: usize) -> Option<usize> {
         0
     };
     let size = size + room + if checking::is_exact() { ZONE_BYTES } else { 0 };
-    of_any_layout(size, align).filter(|class| SIZES[*class] as usize <= class_bytes_max())
+    let class = of_layout(size, align).or_else(|| of_middle(size, align));
+    class.filter(|class| SIZES[*class] as usize <= class_bytes_max())
 }
 
-/// [`of_layout`] of all classes.
+/// The smallest middle class for what is not for the fast path.
 #[inline]
-pub(crate) fn of_any_layout(size: usize, align: usize) -> Option<usize> {
-    of_layout(size, align).or_else(|| {
-        let first = *MIDDLE_OF.get(size.div_ceil(MIDDLE_STEP_BYTES))?;
-        (usize::from(first)..CLASSES).find(|class| is_aligned(*class, align))
-    })
+pub(crate) fn of_middle(size: usize, align: usize) -> Option<usize> {
+    let first = *MIDDLE_OF.get(size.div_ceil(MIDDLE_STEP_BYTES))?;
+    (usize::from(first)..CLASSES).find(|class| is_aligned(*class, align))
 }
 
 /// Size of the largest class that is used. In a hardened process larger blocks lie between
@@ -208,15 +207,26 @@ pub(crate) const fn align_of_class(class: usize) -> usize {
 /// True when every object of a class is at a multiple of `align`, a power of two.
 #[inline]
 fn is_aligned(class: usize, align: usize) -> bool {
-    if align <= QUANTUM_BYTES {
-        return true;
-    }
-    let size = bytes_of_class(class);
-    if is_alone(class) {
-        return align <= GRANULE_BYTES || size.is_power_of_two() && align <= size;
-    }
-    stride_for(size, align_of_class(class)).is_some_and(|stride| stride.is_multiple_of(align))
+    align.trailing_zeros() <= u32::from(ALIGN_SHIFTS[class])
 }
+
+/// The alignment of the objects of each class, as its logarithm.
+static ALIGN_SHIFTS: [u8; CLASSES] = {
+    let mut shifts = [0; CLASSES];
+    let mut class = 0;
+    while class < CLASSES {
+        let size = bytes_of_class(class);
+        let multiple_of = match stride_for(size, align_of_class(class)) {
+            _ if size >= GRANULE_BYTES && size.is_power_of_two() => size,
+            _ if size >= GRANULE_BYTES => GRANULE_BYTES,
+            Some(stride) => stride,
+            None => QUANTUM_BYTES,
+        };
+        shifts[class] = multiple_of.trailing_zeros() as u8;
+        class += 1;
+    }
+    shifts
+};
 
 /// For each size, in quanta rounded up: the offset of the word from which `malloc` allocates. That
 /// of the class's main sheaf, unless [`harden`] or [`draw_samples`] replaces it.
@@ -253,10 +263,15 @@ static MAIN_WORDS: [u16; SMALL_BYTES_MAX / QUANTUM_BYTES + 1] = {
 #[inline(always)]
 #[must_use]
 pub fn of_size(size: usize) -> usize {
+    CacheId::of_main(main_of_size(size)).class()
+}
+
+#[inline(always)]
+fn main_of_size(size: usize) -> Word {
     assert!(size <= SMALL_BYTES_MAX);
     // SAFETY: just tested.
     let offset = *unsafe { MAIN_WORDS.get_unchecked(quanta(size)) };
-    CacheId::of_main(Word::at_offset(usize::from(offset))).class()
+    Word::at_offset(usize::from(offset))
 }
 
 /// The per-CPU word from which a size is allocated.
@@ -285,18 +300,28 @@ fn quanta(size: usize) -> usize {
 #[inline]
 #[must_use]
 pub fn of_layout(size: usize, align: usize) -> Option<usize> {
+    main_of_layout(size, align).map(|word| CacheId::of_main(word).class())
+}
+
+/// The word of the main sheaf of [`of_layout`].
+#[inline(always)]
+pub(crate) fn main_of_layout(size: usize, align: usize) -> Option<Word> {
     if size > SMALL_BYTES_MAX {
         return None;
     }
     if align > LINE_BYTES {
-        return of_wide_alignment(size, align);
-    }
-    if align <= QUANTUM_BYTES {
-        return Some(of_size(size));
+        return of_wide_alignment(size, align).map(|class| CacheId::of_class(class).main());
     }
     // A size that is a multiple of the alignment gets a class that is one, too: see the assertions
     // below.
-    Some(of_size(size.max(align).next_multiple_of(align)))
+    let size = if align > QUANTUM_BYTES { rounded_up(size.max(align), align) } else { size };
+    Some(main_of_size(size))
+}
+
+/// A size, rounded up to a multiple of a power of two. Not `next_multiple_of`, which divides.
+#[inline(always)]
+const fn rounded_up(size: usize, align: usize) -> usize {
+    (size + (align - 1)) & !(align - 1)
 }
 
 /// [`of_layout`] for alignments above a cache line.
@@ -304,8 +329,9 @@ fn of_wide_alignment(size: usize, align: usize) -> Option<usize> {
     if align > SMALL_BYTES_MAX {
         return None;
     }
-    let own_bytes = size.max(align).next_power_of_two().max(ALIGNED_BYTES_MIN);
-    let mut plain = of_size(size.max(align))..of_size(own_bytes);
+    let size = rounded_up(size.max(align), align);
+    let own_bytes = size.next_power_of_two().max(ALIGNED_BYTES_MIN);
+    let mut plain = of_size(size)..of_size(own_bytes);
     let plain = plain.find(|class| is_aligned(*class, align));
     Some(plain.unwrap_or(PLAIN + (own_bytes / ALIGNED_BYTES_MIN).ilog2() as usize))
 }

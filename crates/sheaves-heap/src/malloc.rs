@@ -67,7 +67,8 @@ unsafe fn push_by_address(address: usize, word_of: impl FnOnce(usize) -> Word) -
     }
 }
 
-/// Pushes an object to the word of its layout. False when no class serves it or the sheaf is full.
+/// Pushes an object to the word of its layout, given its class's main word. False when no class
+/// serves it or the sheaf is full.
 ///
 /// # Safety
 /// As [`dealloc_layout`].
@@ -75,11 +76,11 @@ unsafe fn push_by_address(address: usize, word_of: impl FnOnce(usize) -> Word) -
 unsafe fn push_by_layout(
     address: usize,
     layout: Layout,
-    word_of: impl FnOnce(CacheId) -> Word,
+    word_of: impl FnOnce(Word) -> Word,
 ) -> bool {
-    match classes::of_layout(layout.size(), layout.align()) {
+    match classes::main_of_layout(layout.size(), layout.align()) {
         // SAFETY: the same contract.
-        Some(class) => unsafe { push(word_of(CacheId::of_class(class)), address) },
+        Some(main) => unsafe { push(word_of(main), address) },
         None => false,
     }
 }
@@ -147,7 +148,9 @@ pub unsafe fn free_rcu(block: *mut u8) {
 #[inline(always)]
 pub unsafe fn free_rcu_layout(block: *mut u8, layout: Layout) {
     // SAFETY: the same contract.
-    if !unsafe { push_by_layout(block.expose_provenance(), layout, CacheId::deferred) } {
+    if !unsafe {
+        push_by_layout(block.expose_provenance(), layout, |main| CacheId::of_main(main).deferred())
+    } {
         // SAFETY: the same contract.
         unsafe { slow::free_rcu_layout(block, layout.size(), layout.align()) };
     }
@@ -159,10 +162,10 @@ pub unsafe fn free_rcu_layout(block: *mut u8, layout: Layout) {
 pub fn alloc_layout(layout: Layout) -> *mut u8 {
     // Acquire pairs with the Release in `classes::open_fast_path`.
     if layout.size() < percpu::TABLE.layout_bytes_end.load(Ordering::Acquire)
-        && let Some(class) = classes::of_layout(layout.size(), layout.align())
+        && let Some(main) = classes::main_of_layout(layout.size(), layout.align())
         // SAFETY: the fast path was enabled after the engine's start.
         && let access = unsafe { Access::of_started() }
-        && let Some(object) = percpu::pop_source(access, CacheId::of_class(class).main())
+        && let Some(object) = percpu::pop_source(access, main)
     {
         return with_exposed_provenance_mut(object);
     }
@@ -176,7 +179,7 @@ pub fn alloc_layout(layout: Layout) -> *mut u8 {
 #[inline(always)]
 pub unsafe fn dealloc_layout(block: *mut u8, layout: Layout) {
     // SAFETY: the same contract.
-    if !unsafe { push_by_layout(block.expose_provenance(), layout, CacheId::main) } {
+    if !unsafe { push_by_layout(block.expose_provenance(), layout, |main| main) } {
         // SAFETY: the same contract.
         unsafe { slow::dealloc_layout(block, layout.size(), layout.align()) };
     }
