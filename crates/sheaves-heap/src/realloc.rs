@@ -1,6 +1,6 @@
 //! `calloc`, `aligned_alloc`, `realloc` and `malloc_usable_size`.
 
-use core::ptr::{copy_nonoverlapping, null_mut, with_exposed_provenance_mut};
+use core::ptr::{null_mut, with_exposed_provenance_mut};
 
 use sheaves_slab::internal::by_id;
 use sheaves_slab::internal::checking::{is_debug, is_exact, is_hardened};
@@ -90,8 +90,8 @@ unsafe extern "C" fn realloc_from(
         }
         let new = malloc_from(size, frame);
         if !new.is_null() {
-            // SAFETY: both blocks have at least that many bytes, and they are different blocks.
-            unsafe { copy_nonoverlapping(block, new, usable.min(size)) };
+            // SAFETY: both blocks have at least that many bytes.
+            unsafe { copy(block, new, usable.min(size)) };
             // SAFETY: the caller no longer uses the old block.
             unsafe { free(block) };
         }
@@ -103,6 +103,17 @@ unsafe extern "C" fn realloc_from(
     }
     // SAFETY: the same contract.
     unsafe { realloc_any(block, size, frame) }
+}
+
+/// Copies to another block. By `memmove`: the preload object names no versions of symbols, so the
+/// loader gives it the first `memcpy` of glibc, which uses no wide registers.
+///
+/// # Safety
+/// Both blocks have that many bytes.
+#[inline(always)]
+unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: the caller's contract.
+    unsafe { core::ptr::copy(from, to, bytes) };
 }
 
 /// Usable bytes of a block that the fast paths serve; `None` for others, and in a hardened process.
@@ -138,8 +149,8 @@ unsafe fn realloc_any(block: *mut u8, size: usize, frame: Frame) -> *mut u8 {
     let old = slow::usable(address);
     let new = alloc_to_move(old, size, frame);
     if !new.is_null() {
-        // SAFETY: both blocks have at least that many bytes, and they are different blocks.
-        unsafe { copy_nonoverlapping(block, new, old.min(size)) };
+        // SAFETY: both blocks have at least that many bytes.
+        unsafe { copy(block, new, old.min(size)) };
         if is_debug() {
             // SAFETY: the caller no longer uses the old block.
             unsafe { slow::free_from(block, frame.stack, frame.frame) };
