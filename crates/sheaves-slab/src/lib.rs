@@ -68,7 +68,7 @@ pub mod internal {
     pub use crate::records::object_bytes::{check_pages, zero};
     pub use crate::records::{bounds, by_address, last_frees, leaks, trap};
     pub use crate::space::cache_id::{CLASSES_MAX, CacheId};
-    pub use crate::space::share::Share;
+    pub use crate::space::falls::Falls;
     pub use crate::space::{checking, chunk, granule, limit, slab, window};
     pub use crate::{by_id, sampling};
 }

@@ -54,12 +54,18 @@ impl Line {
     }
 }
 
-pub(super) const LINES: [Line; 28] = [
+pub(super) const LINES: [Line; 30] = [
     line("alloc + free of a named cache, 64 B", "pair", "pair/64", "cache").in_readme(),
     line("the same, 4 KiB", "pair", "pair/4096", "cache"),
     line("alloc + free with a layout (Rust), 64 B", "pair", "pair/64", "sized").in_readme(),
     line("`malloc` + `free`, 64 B", "pair", "pair/64", "malloc").in_readme(),
     line("the same, 4 KiB", "pair", "pair/4096", "malloc"),
+    line(
+        "eight `malloc`, then eight `free`, 4 KiB, each pair",
+        "eight",
+        "pair/eight/4096",
+        "malloc",
+    ),
     line(
         "10,000 `malloc`, then 10,000 `free` shuffled, 64 B, each pair",
         "batch",
@@ -81,6 +87,12 @@ pub(super) const LINES: [Line; 28] = [
     ),
     line("a block of 256 KiB, each page written", "large", "large/touched/256", "malloc"),
     line("the same, 4 MiB", "large", "large/touched/4096", "malloc"),
+    line(
+        "one thread replaces 20 blocks of 5 to 25 MiB, each page written, us",
+        "alive",
+        "large/alive-1t/5-25-touched",
+        "malloc",
+    ),
     line(
         "two threads replace blocks of 8 to 16,000 B, 25 % freed by the other",
         "mixed",

@@ -24,12 +24,14 @@ const BEGIN: &str = "<!-- figures -->\n";
 const END: &str = "<!-- /figures -->\n";
 
 /// What is measured: the name of a report, and the arguments of the bench.
-const TABLES: [(&str, &[&str]); 16] = [
+const TABLES: [(&str, &[&str]); 18] = [
     ("pair", &["pair", "--sizes", "64,4096"]),
+    ("eight", &["pair/eight", "--sizes", "4096"]),
     ("batch", &["batch/shuffled", "--sizes", "64,4096"]),
     ("remote", &["remote/1to1", "--sizes", "1024"]),
     ("replace", &["replace"]),
     ("large", &["large/touched", "--sizes", "256,4096"]),
+    ("alive", &["large/alive-1t/5-25-touched"]),
     ("mixed", &["mixed/2t-25", "--sizes", "5000"]),
     ("footprint", &["footprint/shift"]),
     ("slabtest", &["slabtest/2", "--sizes", "64"]),

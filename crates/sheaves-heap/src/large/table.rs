@@ -3,7 +3,7 @@
 
 use sheaves_rcu::internal::keeper;
 use sheaves_slab::internal::by_address::{self, ByAddress, CAPACITY_MIN};
-use sheaves_slab::internal::{Share, chunk, limit};
+use sheaves_slab::internal::{Falls, chunk, limit};
 use sheaves_sys::clock;
 use sheaves_sys::lock::{Lock, step};
 
@@ -40,6 +40,7 @@ pub(crate) struct Table {
     pub(super) count: usize,
     /// Sum of their bytes.
     pub(super) bytes: usize,
+    falls: Falls,
     /// Ranges that may be unmapped or kept, depending on the kernel. Each has a reserved entry,
     /// since the table may be unable to grow when it must keep one.
     pub(super) in_doubt: usize,
@@ -47,7 +48,6 @@ pub(crate) struct Table {
     pub(super) idle: Idle,
     /// Bytes of idle ranges that were returned to the kernel so far.
     pub(super) returned_bytes: u64,
-    share: Share,
     /// Where the search for ranges that are kept goes on.
     next_kept: usize,
     /// Freed blocks of a hardened process that are still mapped, see `hardened`; the next place.
@@ -71,10 +71,10 @@ impl Table {
             entries: by_address::Table::EMPTY,
             count: 0,
             bytes: 0,
+            falls: Falls::new(),
             in_doubt: 0,
             idle: Idle::new(),
             returned_bytes: 0,
-            share: Share::new(),
             next_kept: 0,
             retired: [Entry::NONE; RETIRED],
             next_retired: 0,
@@ -152,17 +152,14 @@ impl Table {
     /// then on.
     pub(super) fn surplus(&mut self) -> Option<Entry> {
         let decay_ms = limit::decay_ms()?;
-        let (idle_bytes, kept_bytes) = (self.idle.bytes(), IDLE_BYTES_MAX.max(self.bytes));
-        let mut has_share = || self.share.left(self.bytes + idle_bytes, self.returned_bytes) > 0;
-        let bytes_max = match decay_ms {
-            0 => 0,
-            _ if idle_bytes <= kept_bytes || has_share() => kept_bytes,
-            _ => usize::MAX,
-        };
+        let kept_bytes = if decay_ms == 0 { 0 } else { IDLE_BYTES_MAX.max(self.bytes) };
+        let is_much = self.idle.bytes() > kept_bytes;
         let is_kept = keeper::is_active() && decay_ms != 0;
-        if is_kept && !(self.idle.bytes() > bytes_max && keeper::is_overdue()) {
+        if is_kept && !(is_much && keeper::is_overdue()) {
             return None;
         }
+        let goes_back = is_much && self.falls.may_go_back(self.bytes);
+        let bytes_max = if goes_back { kept_bytes } else { usize::MAX };
         self.surplus_of(bytes_max, clock::coarse_ms().saturating_sub(decay_ms))
     }
 

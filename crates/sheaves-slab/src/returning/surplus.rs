@@ -155,7 +155,7 @@ impl Look {
         self.has_grown()
             && match self.has_keeper {
                 true => since_ms < APART_KEPT_MS,
-                false => since_ms < APART_MS || chunk::has_gone_back(),
+                false => since_ms < APART_MS || chunk::is_filled_again(),
             }
     }
 

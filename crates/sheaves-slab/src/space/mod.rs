@@ -4,10 +4,10 @@
 pub(crate) mod cache_id;
 pub mod checking;
 pub mod chunk;
+pub(crate) mod falls;
 pub mod granule;
 pub(crate) mod hint;
 pub mod limit;
-pub(crate) mod share;
 pub mod slab;
 pub mod window;
 pub(crate) mod work;

@@ -52,15 +52,17 @@ fn is_kept_now(is_much: bool) -> bool {
 
 /// True without a keeper if dirty granules are to go back now.
 fn is_surplus(chunks: &mut Chunks) -> bool {
-    let (held, discarded) = (chunks.used + chunks.dirty, chunks.discarded);
-    chunks.dirty > dirty_max(chunks) && chunks.share.left(held, discarded) > 0
+    chunks.dirty > dirty_max(chunks) && may_go_back(chunks)
 }
 
-/// True if much went back without a keeper a short time ago.
-pub(crate) fn has_gone_back() -> bool {
-    let mut chunks = CHUNKS.lock();
-    let (held, discarded) = (chunks.used + chunks.dirty, chunks.discarded);
-    chunks.share.is_half_gone(held, discarded)
+fn may_go_back(chunks: &mut Chunks) -> bool {
+    let in_use = chunks.used;
+    chunks.falls.may_go_back(in_use)
+}
+
+/// True if a program without a keeper fills again what it has emptied a short time ago.
+pub(crate) fn is_filled_again() -> bool {
+    !may_go_back(&mut CHUNKS.lock())
 }
 
 /// The most granules that may be dirty without a keeper.

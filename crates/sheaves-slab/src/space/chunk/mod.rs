@@ -29,7 +29,7 @@ mod run;
 mod state;
 
 pub(crate) use advice::HugePages;
-pub(crate) use deal::has_gone_back;
+pub(crate) use deal::is_filled_again;
 pub use deal::{do_due_after_alloc, do_due_after_free};
 pub(crate) use discard::{PIECE_GRANULES, note_tick, tick};
 pub use discard::{note_holes, trim};

@@ -10,8 +10,8 @@ use super::advice::{Advice, HugePages};
 use super::bits::{longest_run, mask, multiples_of, runs_of};
 use super::due;
 use super::in_progress::InProgress;
+use crate::space::falls::Falls;
 use crate::space::granule::{self, Granule};
-use crate::space::share::Share;
 use crate::space::window::{
     self, CHUNK_BYTES, CHUNK_GRANULES, CHUNK_HEADER_BYTES, CHUNK_RECORD_BYTES, GRANULE_BYTES,
 };
@@ -56,10 +56,9 @@ pub(crate) struct Chunks {
     pub(super) dirty: usize,
     /// Number of granules in use.
     pub(super) used: usize,
+    pub(super) falls: Falls,
     /// Number of granules that were discarded so far.
     pub(super) discarded: u64,
-    /// How many of them lately.
-    pub(super) share: Share,
     /// Number of granules that were taken after they had been discarded, so far.
     pub(super) refilled: u64,
     pub(crate) huge_pages: HugePages,
@@ -78,8 +77,8 @@ pub(crate) static CHUNKS: Lock<Chunks> = Lock::new(Chunks {
     discard_next: 0,
     dirty: 0,
     used: 0,
+    falls: Falls::new(),
     discarded: 0,
-    share: Share::new(),
     refilled: 0,
     huge_pages: HugePages::Auto,
     boundaries: 0,
