@@ -48,7 +48,7 @@ const TABLES: [(&str, &[&str]); 18] = [
 const WHOLE: &str = "worst";
 
 /// Writes the figures into the documents; with `check` fails if they are not up to date. With
-/// `machine` measures before that, which takes 13 minutes on an idle machine, and stores the
+/// `machine` measures before that, which takes 17 minutes on an idle machine, and stores the
 /// reports under that name.
 pub fn run(root: &Path, check: bool, machine: Option<&str>) -> anyhow::Result<()> {
     if let Some(machine) = machine {
