@@ -36,18 +36,27 @@ impl Falls {
     /// True if what is too much goes back now, with that much in use.
     #[must_use]
     pub fn may_go_back(&mut self, in_use: usize) -> bool {
-        let Some(decay_ms @ 1..) = limit::decay_ms() else { return true };
+        match limit::decay_ms() {
+            Some(decay_ms @ 1..) => self.may_at(clock::coarse_ms(), decay_ms, in_use),
+            _ => true,
+        }
+    }
+
+    fn may_at(&mut self, now_ms: u64, decay_ms: u64, in_use: usize) -> bool {
         self.peak = self.peak.max(in_use);
-        let now_ms = clock::coarse_ms();
         let is_again = self.peak > 2 * self.to && self.peak <= 2 * self.from;
         if is_again && now_ms.saturating_sub(self.ms) < decay_ms {
             return false;
         }
         if in_use <= self.peak / 2 {
-            // While it falls on, its peak is what it was at first.
+            // While it falls on, it has come from where it was at first.
             let from = if self.peak == self.to { self.from } else { self.peak };
             *self = Falls { ms: now_ms, from, to: in_use, peak: in_use };
         }
         true
     }
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/falls.rs"]
+mod tests;
