@@ -1,6 +1,6 @@
 //! Freed memory serves the next block, without system calls or page faults.
 
-use sheaves_heap::{calloc, free, malloc, realloc, trim, usable_size};
+use sheaves_heap::{aligned_alloc, calloc, free, malloc, realloc, trim, usable_size};
 
 const MIB: usize = 1 << 20;
 const PAGE: usize = 4096;
@@ -86,4 +86,21 @@ fn large_blocks_are_used_again() {
     release(grown);
     trim(0);
     assert_eq!(sheaves_heap::report::totals().dirty_bytes, 0);
+}
+
+/// Blocks alone in their slabs, of which one is for no bytes, as its alignment wants.
+#[test]
+fn what_was_written_never_counts_as_new() {
+    const ALONE: usize = 64 << 10;
+    for bytes in (0..100).map(|round| ALONE * (1 + round % 4)) {
+        let written = malloc(bytes);
+        fill(written, bytes);
+        release(written);
+        release(aligned_alloc(ALONE, 0));
+        let zeroed = calloc(1, bytes);
+        // SAFETY: as many bytes as `calloc` was to return.
+        let content = unsafe { core::slice::from_raw_parts(zeroed, bytes) };
+        assert!(content.iter().all(|byte| *byte == 0), "{bytes} bytes");
+        release(zeroed);
+    }
 }

@@ -80,8 +80,8 @@ pub fn alloc(id: CacheId, request: &AllocRequest) -> usize {
         .unwrap_or_else(|| slow::alloc_slow(id, request))
 }
 
-/// Notes the bytes that its owner requests of an object that is alone in its slab, more than 0.
-/// Returns those of the request before: 0 if it has never been used, and so reads as zeros.
+/// Notes the bytes that its owner requests of an object that is alone in its slab. Returns those of
+/// the request before: 0 if it has never been used, and so reads as zeros.
 #[inline]
 #[must_use]
 pub fn request_of_alone(object: usize, bytes: usize) -> usize {

@@ -292,13 +292,13 @@ impl Slab {
         self.watched_of.load(Ordering::Relaxed) != 0
     }
 
-    /// Notes the bytes that are requested of the only object, more than 0; returns those of the
-    /// request before.
+    /// Notes the bytes that are requested of the only object; returns those of the request before.
+    /// None at all count as one: its user may write to all that is usable.
     #[inline]
     pub(crate) fn request(&self, bytes: u32) -> u32 {
         // Relaxed, both: only the object's owner calls this.
         let before = self.requested.load(Ordering::Relaxed);
-        self.requested.store(bytes, Ordering::Relaxed);
+        self.requested.store(bytes.max(1), Ordering::Relaxed);
         before
     }
 
