@@ -92,7 +92,8 @@ pub(super) const LINES: [Line; 30] = [
         "alive",
         "large/alive-1t/5-25-touched",
         "malloc",
-    ),
+    )
+    .divided_by(1e3),
     line(
         "two threads replace blocks of 8 to 16,000 B, 25 % freed by the other",
         "mixed",
