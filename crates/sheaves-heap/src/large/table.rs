@@ -40,6 +40,7 @@ pub(crate) struct Table {
     pub(super) count: usize,
     /// Sum of their bytes.
     pub(super) bytes: usize,
+    /// Of these bytes.
     falls: Falls,
     /// Ranges that may be unmapped or kept, depending on the kernel. Each has a reserved entry,
     /// since the table may be unable to grow when it must keep one.
@@ -71,7 +72,7 @@ impl Table {
             entries: by_address::Table::EMPTY,
             count: 0,
             bytes: 0,
-            falls: Falls::new(),
+            falls: Falls::NONE,
             in_doubt: 0,
             idle: Idle::new(),
             returned_bytes: 0,

@@ -149,7 +149,8 @@ impl Look {
         self.unused_bytes > bytes_max && keeper::decay_ms().is_some()
     }
 
-    /// True if what was in use has grown since the last pass, and much went back a short time ago.
+    /// True if what was in use has grown since the last pass, which was a short time ago, or what a
+    /// program without a keeper has emptied is filled again.
     fn is_too_soon(&self) -> bool {
         let since_ms = (clock::coarse_ms() as usize).saturating_sub(PASS.ms.get());
         self.has_grown()

@@ -20,18 +20,9 @@ pub struct Falls {
     peak: usize,
 }
 
-impl Default for Falls {
-    fn default() -> Falls {
-        Falls::new()
-    }
-}
-
 impl Falls {
     /// None yet.
-    #[must_use]
-    pub const fn new() -> Falls {
-        Falls { ms: 0, from: 0, to: 0, peak: 0 }
-    }
+    pub const NONE: Falls = Falls { ms: 0, from: 0, to: 0, peak: 0 };
 
     /// True if what is too much goes back now, with that much in use.
     #[must_use]

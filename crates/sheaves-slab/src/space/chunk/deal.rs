@@ -32,10 +32,11 @@ pub(super) fn note_freed(chunks: &mut Chunks, count: usize) {
     if chunks.dirty >= MUCH {
         due::note_unused(chunks.dirty * GRANULE_BYTES);
     }
-    if is_kept_now(chunks.dirty > dirty_max(chunks)) {
+    let is_much = chunks.dirty > dirty_max(chunks);
+    if is_kept_now(is_much) {
         return;
     }
-    if is_surplus(chunks) {
+    if is_much && may_go_back(chunks) {
         FREED.add(count);
         due::note(SURPLUS);
     }
@@ -50,11 +51,7 @@ fn is_kept_now(is_much: bool) -> bool {
     keeper::is_active() && limit::decay_ms() != Some(0) && !(is_much && keeper::is_overdue())
 }
 
-/// True without a keeper if dirty granules are to go back now.
-fn is_surplus(chunks: &mut Chunks) -> bool {
-    chunks.dirty > dirty_max(chunks) && may_go_back(chunks)
-}
-
+/// True without a keeper if what is too much goes back now.
 fn may_go_back(chunks: &mut Chunks) -> bool {
     let in_use = chunks.used;
     chunks.falls.may_go_back(in_use)
@@ -164,7 +161,7 @@ fn discard_surplus() {
         let index = CHUNKS.lock().discard_next;
         granules += discard_in_chunk(index, Free::Dirty, most - granules);
         let mut chunks = CHUNKS.lock();
-        if !is_surplus(&mut chunks) {
+        if chunks.dirty <= dirty_max(&chunks) || !may_go_back(&mut chunks) {
             return;
         }
         if granules >= most {

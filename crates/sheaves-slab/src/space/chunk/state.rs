@@ -56,6 +56,7 @@ pub(crate) struct Chunks {
     pub(super) dirty: usize,
     /// Number of granules in use.
     pub(super) used: usize,
+    /// Of that number.
     pub(super) falls: Falls,
     /// Number of granules that were discarded so far.
     pub(super) discarded: u64,
@@ -77,7 +78,7 @@ pub(crate) static CHUNKS: Lock<Chunks> = Lock::new(Chunks {
     discard_next: 0,
     dirty: 0,
     used: 0,
-    falls: Falls::new(),
+    falls: Falls::NONE,
     discarded: 0,
     refilled: 0,
     huge_pages: HugePages::Auto,
