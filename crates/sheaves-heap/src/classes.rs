@@ -216,11 +216,12 @@ static ALIGN_SHIFTS: [u8; CLASSES] = {
     let mut class = 0;
     while class < CLASSES {
         let size = bytes_of_class(class);
-        let multiple_of = match stride_for(size, align_of_class(class)) {
-            _ if size >= GRANULE_BYTES && size.is_power_of_two() => size,
-            _ if size >= GRANULE_BYTES => GRANULE_BYTES,
-            Some(stride) => stride,
-            None => QUANTUM_BYTES,
+        let multiple_of = if size < GRANULE_BYTES {
+            stride_for(size, align_of_class(class)).unwrap()
+        } else if size.is_power_of_two() {
+            size
+        } else {
+            GRANULE_BYTES
         };
         shifts[class] = multiple_of.trailing_zeros() as u8;
         class += 1;

@@ -67,8 +67,8 @@ unsafe fn push_by_address(address: usize, word_of: impl FnOnce(usize) -> Word) -
     }
 }
 
-/// Pushes an object to the word of its layout, given its class's main word. False when no class
-/// serves it or the sheaf is full.
+/// The same by its layout, which has the entry of its class. False when no class serves it or the
+/// sheaf is full.
 ///
 /// # Safety
 /// As [`dealloc_layout`].
@@ -76,11 +76,11 @@ unsafe fn push_by_address(address: usize, word_of: impl FnOnce(usize) -> Word) -
 unsafe fn push_by_layout(
     address: usize,
     layout: Layout,
-    word_of: impl FnOnce(Word) -> Word,
+    word_of: impl FnOnce(usize) -> Word,
 ) -> bool {
     match classes::main_of_layout(layout.size(), layout.align()) {
         // SAFETY: the same contract.
-        Some(main) => unsafe { push(word_of(main), address) },
+        Some(main) => unsafe { push(word_of(main.offset()), address) },
         None => false,
     }
 }
@@ -148,9 +148,7 @@ pub unsafe fn free_rcu(block: *mut u8) {
 #[inline(always)]
 pub unsafe fn free_rcu_layout(block: *mut u8, layout: Layout) {
     // SAFETY: the same contract.
-    if !unsafe {
-        push_by_layout(block.expose_provenance(), layout, |main| CacheId::of_main(main).deferred())
-    } {
+    if !unsafe { push_by_layout(block.expose_provenance(), layout, CacheId::deferred_of_entry) } {
         // SAFETY: the same contract.
         unsafe { slow::free_rcu_layout(block, layout.size(), layout.align()) };
     }
@@ -179,7 +177,7 @@ pub fn alloc_layout(layout: Layout) -> *mut u8 {
 #[inline(always)]
 pub unsafe fn dealloc_layout(block: *mut u8, layout: Layout) {
     // SAFETY: the same contract.
-    if !unsafe { push_by_layout(block.expose_provenance(), layout, |main| main) } {
+    if !unsafe { push_by_layout(block.expose_provenance(), layout, CacheId::main_of_entry) } {
         // SAFETY: the same contract.
         unsafe { slow::dealloc_layout(block, layout.size(), layout.align()) };
     }

@@ -124,10 +124,10 @@ fn small_bytes_of(address: usize) -> Option<usize> {
 }
 
 /// True if a block of that many usable bytes serves a new size: shrinking to less than half is
-/// worth a copy, which frees the memory for other blocks.
+/// worth a copy, which frees the memory for other blocks. There is no smaller class than the first.
 #[inline]
 fn stays(usable: usize, size: usize) -> bool {
-    size <= usable && (size > usable / 2 || usable == QUANTUM_BYTES)
+    size <= usable && (size > usable / 2 || usable <= QUANTUM_BYTES)
 }
 
 /// # Safety
@@ -162,8 +162,8 @@ unsafe fn realloc_any(block: *mut u8, size: usize, frame: Frame) -> *mut u8 {
     new
 }
 
-/// A block for the contents of one of `old` bytes. One that has grown from [`GRANULE_BYTES`] on may
-/// grow again: half as much room as it had saves copies, and what is not used is never touched.
+/// A block for the contents of one of `old` bytes. One that grows above [`GRANULE_BYTES`] may grow
+/// again: half as much room as it had saves copies, and what is not used is never touched.
 fn alloc_to_move(old: usize, size: usize, frame: Frame) -> *mut u8 {
     let request = AllocRequest { bytes: size, align: QUANTUM_BYTES, frame };
     let may_grow_again = size > old.max(GRANULE_BYTES) && !is_hardened();
@@ -201,9 +201,7 @@ fn resize_in_place(address: usize, size: usize, frame: Frame) -> Option<usize> {
                 return None;
             }
             let usable = classes::usable_bytes(class);
-            // The usable bytes of the smallest class depend on the mode.
-            let stays = stays(usable, size) || class == 0 && size <= usable;
-            if !stays {
+            if !stays(usable, size) {
                 return None;
             }
             if granule::is_watched(address) {
