@@ -3,14 +3,16 @@
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use core::iter::FusedIterator;
+use core::ptr::null_mut;
 
 use sheaves_rcu::Guard;
+use sheaves_sys::map;
 
 use super::RcuHashMap;
 use super::address::{Address, entry_at};
 use super::entry::Entry;
-use super::tables::bucket::Bucket;
-use super::tables::tags::Places;
+use super::tables::bucket::{Bucket, Place};
+use super::tables::copies::{COPIES, Copies, Part};
 use super::tables::walk::Walk;
 
 impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
@@ -41,44 +43,55 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
 
 /// The entries of a map, in no particular order: see [`RcuHashMap::iter`].
 pub struct Iter<'g, K, V> {
-    walk: Walk<'g, Address<K, V>>,
-    bucket: Option<&'g Bucket<Address<K, V>>>,
-    places: Places,
+    entries: Copies<'g, Address<K, V>, *mut Entry<K, V>>,
 }
 
 impl<'g, K, V> Iter<'g, K, V> {
     pub(super) fn new(walk: Walk<'g, Address<K, V>>) -> Iter<'g, K, V> {
-        Iter { walk, bucket: None, places: Places::occupied(0) }
+        Iter { entries: Copies::new(walk) }
     }
 
     /// See [`Walk::split`].
     #[cfg(feature = "rayon")]
     pub(super) fn split(mut self) -> (Self, Option<Self>) {
-        let others = self.walk.split();
+        let others = self.entries.walk.split();
         (self, others.map(Iter::new))
     }
+}
 
-    /// The next entry.
-    pub(super) fn next_entry(&mut self) -> Option<*mut Entry<K, V>> {
-        loop {
-            if let (Some(bucket), Some(place)) = (self.bucket, self.places.next()) {
-                return Some(entry_at(bucket.content(place)));
-            }
-            self.bucket = self.walk.next_bucket();
-            self.places = Places::occupied(self.bucket?.word());
-        }
+/// The entry, which is on its way from memory when it has been copied.
+impl<K, V> Part<Address<K, V>> for *mut Entry<K, V> {
+    const NONE: Self = null_mut();
+
+    #[inline(always)]
+    fn copy(bucket: &Bucket<Address<K, V>>, copies: &mut [Self; COPIES]) -> usize {
+        let count = bucket.copy_each(copies, |place| entry_at(place.load()));
+        copies[..count].iter().for_each(|entry| map::prefetch(entry.addr()));
+        count
     }
+}
+
+/// # Safety
+/// The entry was in a map in a read section that lasts during `'g`.
+unsafe fn parts_of<'g, K, V>(entry: *mut Entry<K, V>) -> (&'g K, &'g V) {
+    // SAFETY: the caller's contract. An entry is not ended while a reader may have found it.
+    let Entry { key, value } = unsafe { &*entry };
+    (key, value)
 }
 
 impl<'g, K, V> Iterator for Iter<'g, K, V> {
     type Item = (&'g K, &'g V);
 
+    #[inline]
     fn next(&mut self) -> Option<(&'g K, &'g V)> {
-        let entry = self.next_entry()?;
-        // SAFETY: an entry is not ended while a reader may have found it, and it was in the table
-        // when the section had begun.
-        let entry = unsafe { &*entry };
-        Some((&entry.key, &entry.value))
+        // SAFETY: the guard of `'g` keeps the section.
+        self.entries.next().map(|entry| unsafe { parts_of(entry) })
+    }
+
+    #[inline]
+    fn fold<B, F: FnMut(B, Self::Item) -> B>(self, first: B, mut each: F) -> B {
+        // SAFETY: as in `next`.
+        self.entries.fold(first, |folded, entry| each(folded, unsafe { parts_of(entry) }))
     }
 }
 
@@ -86,6 +99,6 @@ impl<K, V> FusedIterator for Iter<'_, K, V> {}
 
 impl<K, V> fmt::Debug for Iter<'_, K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Iter").field("unit", &self.walk.unit).finish_non_exhaustive()
+        f.debug_struct("Iter").field("unit", &self.entries.walk.unit).finish_non_exhaustive()
     }
 }

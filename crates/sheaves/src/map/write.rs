@@ -9,9 +9,9 @@ use super::RcuHashMap;
 use super::address::Address;
 use super::closures::{Inside, refuse_inside};
 use super::entry::{Entry, Owned};
-use super::iter::Iter;
 use super::tables::Chain;
 use super::tables::bucket::Found;
+use super::tables::copies::Copies;
 
 type Locked<'g, K, V> = Chain<'g, Address<K, V>>;
 
@@ -116,8 +116,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// grace periods end meanwhile.
     pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
         self.tables.for_each_unit(|walk, guard| {
-            let mut all = Iter::new(walk);
-            while let Some(entry) = all.next_entry() {
+            for entry in Copies::<_, *mut Entry<K, V>>::new(walk) {
                 // SAFETY: it was in the map in the guard's section, so it is not ended before that.
                 let Entry { key, value } = unsafe { &*entry };
                 if keep(key, value) {

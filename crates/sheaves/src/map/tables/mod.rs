@@ -1,6 +1,7 @@
 //! The tables of both kinds of maps: which one is in use, and changes of its chains.
 
 pub(super) mod bucket;
+pub(super) mod copies;
 pub(super) mod lock;
 mod pages;
 pub(super) mod resize;

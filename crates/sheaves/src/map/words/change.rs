@@ -4,8 +4,8 @@ use core::hash::BuildHasher;
 
 use sheaves_rcu::read;
 
-use super::iter::Copies;
-use super::pair::Words;
+use super::super::tables::copies::Copies;
+use super::pair::{Pair, Words};
 use super::{RcuWordMap, Word};
 
 impl<K: Word, V: Word, S: BuildHasher> RcuWordMap<K, V, S> {
@@ -117,7 +117,7 @@ impl<K: Word, V: Word, S: BuildHasher> RcuWordMap<K, V, S> {
     /// again. Each 64 buckets are a read section of their own.
     pub fn retain(&self, mut keep: impl FnMut(K, V) -> bool) {
         self.tables.for_each_unit(|walk, _| {
-            for (key, value) in Copies::<Words>::new(walk) {
+            for (key, value) in Copies::<Pair, Words>::new(walk) {
                 if !keep(K::from_word(key), V::from_word(value)) {
                     // It stays if it has another value now.
                     let _ = self.exchange(key, Some(value), None);

@@ -7,12 +7,10 @@ use core::marker::PhantomData;
 
 use sheaves_rcu::Guard;
 
+use super::super::tables::copies::{Copies, Part};
 use super::super::tables::walk::Walk;
-use super::pair::{COPIES, Pair, Part, Words};
+use super::pair::{Pair, Words};
 use super::{RcuWordMap, Word};
-
-/// Entries that are copied at a time.
-const BATCH: usize = 64;
 
 impl<K: Word, V: Word, S: BuildHasher> RcuWordMap<K, V, S> {
     /// Copies of all entries, in no particular order.
@@ -45,69 +43,15 @@ impl<K: Word, V: Word, S: BuildHasher> RcuWordMap<K, V, S> {
         self.copies(guard).map(V::from_word)
     }
 
-    fn copies<'g, T: Part>(&'g self, _: &'g Guard) -> Copies<'g, T> {
+    fn copies<'g, T: Part<Pair>>(&'g self, _: &'g Guard) -> Copies<'g, Pair, T> {
         // SAFETY: the map's table of a moment in the guard's section.
         Copies::new(unsafe { Walk::new(self.tables.table()) })
     }
 }
 
-/// Copies of a part of each entry.
-pub(super) struct Copies<'g, T> {
-    walk: Walk<'g, Pair>,
-    /// Those of some buckets, and which of them comes next.
-    batch: [T; BATCH],
-    next: usize,
-    count: usize,
-}
-
-impl<'g, T: Part> Copies<'g, T> {
-    pub(super) fn new(walk: Walk<'g, Pair>) -> Copies<'g, T> {
-        Copies { walk, batch: [T::default(); BATCH], next: 0, count: 0 }
-    }
-
-    /// Copies the next entries; false at the end.
-    #[inline(always)]
-    fn refill(&mut self) -> bool {
-        (self.next, self.count) = (0, 0);
-        while let Some(room) = self.batch[self.count..].first_chunk_mut::<COPIES>() {
-            let Some(bucket) = self.walk.next_bucket() else { break };
-            self.count += T::copy(bucket, room);
-        }
-        self.count > 0
-    }
-}
-
-impl<T: Part> Iterator for Copies<'_, T> {
-    type Item = T;
-
-    #[inline]
-    fn next(&mut self) -> Option<T> {
-        if self.next == self.count && !self.refill() {
-            return None;
-        }
-        self.next += 1;
-        Some(self.batch[self.next - 1])
-    }
-
-    #[inline]
-    fn fold<B, F: FnMut(B, T) -> B>(mut self, first: B, mut each: F) -> B {
-        let mut folded = first;
-        loop {
-            for copy in &self.batch[self.next..self.count] {
-                folded = each(folded, *copy);
-            }
-            if !self.refill() {
-                return folded;
-            }
-        }
-    }
-}
-
-impl<T: Part> FusedIterator for Copies<'_, T> {}
-
 /// Copies of the entries of a map: see [`RcuWordMap::iter`].
 pub struct WordIter<'g, K, V> {
-    copies: Copies<'g, Words>,
+    copies: Copies<'g, Pair, Words>,
     entries: PhantomData<(K, V)>,
 }
 

@@ -21,6 +21,7 @@ use core::hash::BuildHasher;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::super::tables::bucket::{Bucket, Place};
+use super::super::tables::copies::{COPIES, Part};
 use super::super::tables::lock::MOVED;
 use super::super::tables::spread::spread;
 use super::super::tables::table::{Rehash, Table};
@@ -144,32 +145,12 @@ impl Bucket<Pair> {
             bucket = next;
         }
     }
-
-    /// Copies something of each entry of this bucket alone; returns their number. Without branches:
-    /// the next copy replaces that of a vacant place.
-    #[inline(always)]
-    fn copy_each<T>(&self, copies: &mut [T; COPIES], copy: impl Fn(&Pair) -> T) -> usize {
-        let word = self.word();
-        let mut count = 0;
-        for (place, pair) in self.places().iter().enumerate() {
-            copies[count % COPIES] = copy(pair);
-            count += (word >> (8 * place + 7) & 1) as usize;
-        }
-        count
-    }
-}
-
-/// The room for copies of a bucket: its places, rounded up to a power of two.
-pub(super) const COPIES: usize = 8;
-
-/// What an iteration copies of each entry.
-pub(super) trait Part: Copy + Default {
-    /// Copies it from a bucket alone; returns the number of entries.
-    fn copy(bucket: &Bucket<Pair>, copies: &mut [Self; COPIES]) -> usize;
 }
 
 /// Key and value.
-impl Part for Words {
+impl Part<Pair> for Words {
+    const NONE: Words = (0, 0);
+
     #[inline(always)]
     fn copy(bucket: &Bucket<Pair>, copies: &mut [Words; COPIES]) -> usize {
         loop {
@@ -183,7 +164,9 @@ impl Part for Words {
 }
 
 /// The value. It may be that of a key that comes while another one goes.
-impl Part for u64 {
+impl Part<Pair> for u64 {
+    const NONE: u64 = 0;
+
     #[inline(always)]
     fn copy(bucket: &Bucket<Pair>, copies: &mut [u64; COPIES]) -> usize {
         // Acquire pairs with the Release in `fill` and `replace`, as in `load`. [V2]
