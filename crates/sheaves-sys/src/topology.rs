@@ -5,8 +5,9 @@
 
 use core::ffi::CStr;
 
-/// Used where the kernel does not tell: the largest `CONFIG_NR_CPUS` of any distribution.
-pub const CPUS_MAX: usize = 8192;
+/// Used where the kernel does not tell: the largest `CONFIG_NR_CPUS` of any distribution. Fewer
+/// under Miri, where each access to a static table costs time for all of its entries.
+pub const CPUS_MAX: usize = if cfg!(miri) { 64 } else { 8192 };
 
 /// Highest possible `cpu_id` + 1 (the kernel's `nr_cpu_ids`), or a little more; at most
 /// [`CPUS_MAX`]. Too low where `/sys` is a container's view of fewer CPUs, and the thread may use
