@@ -22,7 +22,9 @@ impl CacheMisses {
     #[inline]
     pub(crate) fn delay_store(&mut self, random: &mut Random) {
         for _ in 0..STORES {
-            self.0[random.below(WORDS as u64) as usize] += 1;
+            // Nothing is loaded: a load would fetch the line before the store leaves the pipeline,
+            // and no store would wait.
+            self.0[random.below(WORDS as u64) as usize] = 1;
         }
     }
 }
