@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "sheaves.h"
 
@@ -27,12 +28,14 @@ static void *read_routes(void *unused)
     return NULL;
 }
 
-int main(void)
+/* The argument is how often the writer replaces the value. */
+int main(int argc, char **argv)
 {
+    unsigned hops = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 2000;
     pthread_t threads[2];
     sheaves_rcu_cookie cookie;
 
-    for (unsigned hop = 0; hop < 2000; hop++) {
+    for (unsigned hop = 0; hop < hops; hop++) {
         struct route *old = current, *route = sheaves_malloc(sizeof *route);
 
         assert(route);
