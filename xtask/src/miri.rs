@@ -6,13 +6,16 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 
 use anyhow::{Context as _, ensure};
+
+type Tests = (&'static str, &'static str, &'static [&'static str], &'static [&'static str]);
 
 /// Packages, a test program of each, which of its tests, and which of these not: they fork, start
 /// programs, ask for sizes of blocks, need many keys, or wait for the library's thread, which Miri
 /// has not.
-const TESTS: &[(&str, &str, &[&str], &[&str])] = &[
+const TESTS: &[Tests] = &[
     ("sheaves-rcu", "cells", &[], &[]),
     (
         "sheaves-rcu",
@@ -20,27 +23,39 @@ const TESTS: &[(&str, &str, &[&str], &[&str])] = &[
         &["sections_nest", "waiting_inside", "future"],
         &["child", "where", "is_not_waited_for", "came_later"],
     ),
+    ("sheaves", "map", &["sequential"], &[]),
     (
         "sheaves",
         "map",
-        &["sequential", "drops", "iteration", "conditional", "words"],
+        &["drops", "iteration", "conditional"],
         &["idle", "grace_periods", "every_stage"],
     ),
+    ("sheaves", "map", &["words"], &[]),
     ("sheaves", "deferred", &[], &["configuration", "take_no_more"]),
 ];
 
-/// Runs them, in Miri unless `is_native`. Fails if a program runs no test.
+/// These take Miri minutes each.
+const LONG_IN_MIRI: &str = "during_resizes";
+
+/// Runs them side by side, in Miri unless `is_native`. Fails if a program runs no test.
 pub fn run(root: &Path, is_native: bool) -> anyhow::Result<()> {
     ensure!(
         is_native || is_installed(root),
         "miri is not installed: `rustup +nightly component add miri rust-src`, or `--native`"
     );
-    let mut passed = 0;
-    for (package, program, filters, skipped) in TESTS {
+    let output_of = |(package, program, filters, skipped): &Tests| {
         let mut command = if is_native { native(root) } else { miri(root) };
         command.args(["test", "-p", package, "--test", program, "--"]).args(*filters);
-        command.args(skipped.iter().flat_map(|name| ["--skip", name]));
-        let output = command.output().context("cannot run cargo")?;
+        let long = (!is_native).then_some(&LONG_IN_MIRI);
+        command.args(skipped.iter().chain(long).flat_map(|name| ["--skip", name])).output()
+    };
+    let outputs: Vec<_> = thread::scope(|scope| {
+        let running: Vec<_> = TESTS.iter().map(|tests| scope.spawn(|| output_of(tests))).collect();
+        running.into_iter().map(|thread| thread.join().expect("the thread ends")).collect()
+    });
+    let mut passed = 0;
+    for ((package, program, ..), output) in TESTS.iter().zip(outputs) {
+        let output = output.context("cannot run cargo")?;
         let text = [output.stdout, output.stderr].concat();
         let text = String::from_utf8_lossy(&text);
         let count = passed_in(&text);

@@ -12,11 +12,11 @@ use sheaves::rcu::{Cookie, read};
 use super::{Random, amount, engines};
 
 /// Keys below this stay in the map, with values that change.
-const STAY: u64 = if cfg!(miri) { 10 } else { 500 };
+const STAY: u64 = if cfg!(miri) { 5 } else { 500 };
 /// Keys below this are inserted and removed.
-const KEYS: u64 = if cfg!(miri) { 400 } else { 20_000 };
+const KEYS: u64 = if cfg!(miri) { 200 } else { 20_000 };
 /// The capacity that the map reaches with all keys, and not with the permanent ones alone.
-const LARGE: usize = if cfg!(miri) { 256 } else { 16_384 };
+const LARGE: usize = if cfg!(miri) { 128 } else { 16_384 };
 
 fn fill(map: &RcuHashMap<u64, u64, RandomState>, keys: core::ops::Range<u64>) {
     for key in keys {
