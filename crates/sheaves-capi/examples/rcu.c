@@ -3,9 +3,13 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "sheaves.h"
+
+/* How often the writer replaces the route. */
+#ifndef HOPS
+#define HOPS 2000
+#endif
 
 struct route {
     unsigned hop, check;
@@ -28,14 +32,12 @@ static void *read_routes(void *unused)
     return NULL;
 }
 
-/* The argument is how often the writer replaces the value. */
-int main(int argc, char **argv)
+int main(void)
 {
-    unsigned hops = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 2000;
     pthread_t threads[2];
     sheaves_rcu_cookie cookie;
 
-    for (unsigned hop = 0; hop < hops; hop++) {
+    for (unsigned hop = 0; hop < HOPS; hop++) {
         struct route *old = current, *route = sheaves_malloc(sizeof *route);
 
         assert(route);

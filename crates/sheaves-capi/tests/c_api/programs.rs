@@ -10,11 +10,10 @@ pub(crate) const EXAMPLES: [&str; 7] = [
     "examples/calls.c",
     "examples/memory.c",
     "examples/percpu.c",
-    RCU,
+    "examples/rcu.c",
     "examples/srcu.c",
     "examples/statistics.c",
 ];
-pub(crate) const RCU: &str = "examples/rcu.c";
 pub(crate) const EXAMPLE_FLAGS: [&str; 2] = ["-std=gnu99", "-pedantic"];
 /// A program that loads and unloads the library.
 pub(crate) const RELOAD: &str = "tests/c_api/reload.c";
@@ -37,7 +36,7 @@ fn examples_in_c_run() {
 
 #[test]
 fn readers_that_are_not_inlined_run() {
-    run_everywhere("gcc", RCU, &["-std=gnu99", "-DSHEAVES_NO_INLINE"]);
+    run_everywhere("gcc", "examples/rcu.c", &["-std=gnu99", "-DSHEAVES_NO_INLINE"]);
 }
 
 #[test]
