@@ -15,7 +15,8 @@ pub(crate) struct CacheMisses(Vec<u64>);
 
 impl CacheMisses {
     pub(crate) fn new() -> CacheMisses {
-        CacheMisses(vec![0; WORDS])
+        // Nothing reads them: otherwise a compiler may leave the stores out.
+        CacheMisses(core::hint::black_box(vec![0; WORDS]))
     }
 
     /// Delays the visibility of the caller's next store for as long as possible.
