@@ -1,8 +1,9 @@
 //! `cargo xtask miri`: tests of maps, guards, cells, futures and boxes in Miri.
 //!
 //! Under `cfg(miri)` the library has no assembly, runs the portable engine, makes only system calls
-//! that Miri knows, and takes blocks from Miri's heap. `--native` runs the same tests of that code
-//! without Miri, on any toolchain: the code works, but undefined behaviour is not found.
+//! that Miri knows, and takes blocks from Miri's heap. `--native` runs the tests of that code, and
+//! two longer ones, without Miri, on any toolchain: the code works, but undefined behaviour is not
+//! found.
 
 use std::path::Path;
 use std::process::Command;
