@@ -64,7 +64,7 @@ pub mod internal {
     pub use crate::defer::work::requests::{
         arm_age, arm_keeper, leave_to_reclaimer, request_membarrier, request_sweep, wake_if_pressed,
     };
-    pub use crate::grace::cookie::start_quietly;
+    pub use crate::grace::cookie::{poll_quietly, start_quietly};
     pub use crate::grace::expedite::end_expedite;
     pub use crate::grace::survey::{Reading, Section, Survey, readers, section, survey};
 

@@ -9,9 +9,9 @@ mod deferred;
 mod engines;
 mod keeper;
 mod samples;
-#[path = "../../sheaves-percpu/tests/transactions/seccomp.rs"]
-mod seccomp;
 mod storm;
+
+use deferred::seccomp;
 
 #[test]
 fn in_every_configuration() {

@@ -12,6 +12,9 @@ use std::time::Instant;
 use sheaves_rcu::{read, synchronize};
 use sheaves_slab::raw::{Cache, Options};
 
+#[path = "../../sheaves-percpu/tests/transactions/seccomp.rs"]
+pub(crate) mod seccomp;
+
 const WORDS: usize = 6;
 
 fn cache(name: &str, options: Options) -> Cache {
@@ -347,6 +350,44 @@ fn a_type_stable_cache_with_deferred_objects_ends_whole() {
     // Another cache has its number and its slabs now.
     let cache = cache("next", Options::default());
     assert_eq!(cache.stats().slabs, 0);
+    cache.destroy().unwrap();
+}
+
+/// Grace periods for what a thread defers need membarriers while others read, and stalls are looked
+/// for: none of that by this thread, nor when it allocates again what is ready.
+#[test]
+fn a_thread_that_defers_and_allocates_interrupts_no_other() {
+    const CALLS: [libc::c_long; 4] =
+        [libc::SYS_membarrier, libc::SYS_tgkill, libc::SYS_openat, libc::SYS_sched_setaffinity];
+    let _alone = alone();
+    let cache = cache("quiet", Options::default());
+    let is_over = AtomicBool::new(false);
+    let mut filter = seccomp::program(&CALLS, 0);
+    let refusals = filter.iter_mut().filter(|line| line.k == libc::SECCOMP_RET_ERRNO);
+    refusals.for_each(|line| line.k = libc::SECCOMP_RET_KILL_PROCESS);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                drop(read());
+            }
+        });
+        // The library's thread is there before the filter, which it would inherit.
+        defer(&cache, &take(&cache, 1000));
+        sheaves_rcu::defer::barrier().unwrap();
+        scope.spawn(|| {
+            let begin = Instant::now();
+            match seccomp::install(&filter) {
+                Ok(()) => {
+                    while begin.elapsed() < Duration::from_millis(300) {
+                        defer(&cache, &take(&cache, 300));
+                    }
+                }
+                Err(error) => println!("skipped: filters are not permitted here: {error}"),
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+    });
+    sheaves_rcu::defer::barrier().unwrap();
     cache.destroy().unwrap();
 }
 

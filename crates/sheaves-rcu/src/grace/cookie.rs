@@ -97,12 +97,15 @@ impl Cookie {
 
     #[cold]
     fn poll_slow(self) -> bool {
-        // Relaxed: a hint; nothing is published through it.
-        if REQUESTED.load(Ordering::Relaxed) >= self.0 {
-            let urgency = expedite::wanted(self.0);
-            period::lead_without_waiting(self.0, urgency, Reach::Interrupts);
-        }
+        self.advance_requested(Reach::Interrupts);
         GENERATIONS.is_complete(self.0)
+    }
+
+    /// True if the grace period was requested and lacks a membarrier, as [`start_quietly`] does.
+    fn advance_requested(self, reach: Reach) -> bool {
+        // Relaxed: a hint; nothing is published through it.
+        REQUESTED.load(Ordering::Relaxed) >= self.0
+            && period::lead_without_waiting(self.0, expedite::wanted(self.0), reach)
     }
 
     /// Waits until the cookie passes. Sleeps; not for signal handlers.
@@ -173,6 +176,13 @@ impl Cookie {
 pub fn start_quietly(cookie: Cookie, is_expedited: bool) -> bool {
     let urgency = if is_expedited { Urgency::Expedited } else { Urgency::Normal };
     cookie.advance(urgency, Reach::Quiet)
+}
+
+/// [`Cookie::poll`] for the same threads; true as there.
+#[cold]
+#[must_use]
+pub fn poll_quietly(cookie: Cookie) -> bool {
+    cookie.advance_requested(Reach::Quiet)
 }
 
 /// Waits for a grace period: until all read sections that began before this call are over.

@@ -225,7 +225,10 @@ impl ShardQueue {
             drop(waiting);
             // A grace period that waits for the fences of other threads ends here, if all have run
             // theirs.
-            if !cookie.poll() {
+            if internal::poll_quietly(cookie) {
+                internal::request_membarrier();
+            }
+            if !cookie.has_passed() {
                 return None;
             }
             waiting = self.waiting.lock();
