@@ -20,7 +20,8 @@ const POLL_NS: u64 = 1_000_000;
 pub enum BarrierError {
     /// The caller is inside a read section: it would wait for itself.
     InsideReader,
-    /// The caller is inside a deferred callback: it would wait for itself.
+    /// The caller is inside a deferred callback, or a waker that the library's thread calls: it
+    /// would wait for itself.
     InsideCall,
     /// A slot could not be reached: the kernel refuses what it permitted at the start.
     Unreachable,
@@ -70,8 +71,9 @@ pub fn barrier() -> Result<(), BarrierError> {
 /// Refuses a wait for callbacks that would deadlock.
 fn refuse_inside() -> Result<(), BarrierError> {
     period::refuse_inside_reader().map_err(|_| BarrierError::InsideReader)?;
-    if driver::is_inside_call() {
-        report::report(format_args!("rcu: a deferred call waits for deferred calls"));
+    // Wakers run in the reclaimer, outside of calls.
+    if driver::is_inside_call() || reclaimer::is_reclaimer() {
+        report::report(format_args!("rcu: a deferred call or a waker waits for deferred calls"));
         return Err(BarrierError::InsideCall);
     }
     // The thread that would answer may not exist in this child.

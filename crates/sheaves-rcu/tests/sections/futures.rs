@@ -6,9 +6,11 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 use std::task::Wake;
 use std::time::Instant;
 
+use sheaves_rcu::defer::{BarrierError, barrier};
 use sheaves_rcu::{Cookie, Finished};
 
 use crate::configurations::{in_own_process, seccomp};
@@ -52,6 +54,32 @@ fn a_future_is_woken_when_readers_are_gone() {
         assert!(block_on(cookie.finished()) >= 1);
     });
     assert!(cookie.poll());
+}
+
+/// It would wait for the thread that runs it.
+#[test]
+fn a_barrier_in_a_waker_is_refused() {
+    struct Ask(Sender<Result<(), BarrierError>>);
+    impl Wake for Ask {
+        fn wake(self: Arc<Self>) {
+            self.0.send(barrier()).expect("the test waits");
+        }
+    }
+    let _alone = alone();
+    sheaves_rcu::defer(|| ());
+    barrier().unwrap();
+    if sheaves_rcu::internal::reclaimer_thread().is_none() {
+        return;
+    }
+    let (sender, answers) = channel();
+    let waker = Waker::from(Arc::new(Ask(sender)));
+    let reader = Reader::start();
+    let mut future = pin!(Cookie::get().finished());
+    assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    drop(reader);
+    let answer = answers.recv_timeout(Duration::from_secs(20)).expect("it returns");
+    assert_eq!(answer, Err(BarrierError::InsideCall));
+    barrier().unwrap();
 }
 
 #[test]
