@@ -53,8 +53,8 @@ pub fn generation() -> usize {
 }
 
 /// True when a thread that ran in a generation is not in this process. `generation` has the bits of
-/// `mask` only: it is unambiguous for 2^16 nested forks.
-pub(crate) fn is_gone(thread: usize, generation: usize, mask: usize) -> bool {
+/// `mask` only, and is unambiguous for as many nested forks.
+pub fn is_gone(thread: usize, generation: usize, mask: usize) -> bool {
     // Relaxed, all: change while there is one thread.
     let age = |number: usize| self::generation().wrapping_sub(number) & mask;
     let is_forker = thread == FORKER.load(Ordering::Relaxed)

@@ -29,7 +29,7 @@ use crate::{map, process, tls};
 
 pub(crate) mod generation;
 
-pub use generation::{age_ms, generation};
+pub use generation::{age_ms, generation, is_gone};
 
 /// What one layer does around a fork. The functions must neither allocate nor fail.
 #[derive(Debug, Clone, Copy)]

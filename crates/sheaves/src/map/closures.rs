@@ -1,19 +1,18 @@
 //! Closures that run while a chain is locked: which thread is in one, of which map.
 //!
 //! A closure that changes its own map would wait for its own thread, as soon as both keys are in
-//! one chain. So it is refused, whatever the keys are. Each thread has a line, which few others
-//! share, and notes there what it is in. Without a vacant place it goes without, and is not refused
-//! anything.
+//! one chain. So it is refused, whatever the keys are. Each thread notes what it is in, beginning
+//! at a line which few others share. Where all places are taken, by 256 closures at a time, it goes
+//! without, and is not refused anything.
 //!
 //! A name has the generation of its process: what threads of a parent have noted is not taken for
-//! that of a thread here, but keeps its place.
+//! that of a thread here, unless it is the thread that has forked, and keeps its place.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use sheaves_sys::{fork, tls};
 
 const LINES: usize = 64;
-/// Closures that the threads of a line may be in at a time.
 const PLACES: usize = 4;
 
 static LINES_OF_THREADS: [Line; LINES] = [const { Line::new() }; LINES];
@@ -32,19 +31,19 @@ impl Line {
     const fn new() -> Line {
         Line([const { Place { thread: AtomicUsize::new(0), map: AtomicUsize::new(0) } }; PLACES])
     }
-
-    fn of(thread: usize) -> &'static Line {
-        let mixed = (thread as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        &LINES_OF_THREADS[(mixed >> 58) as usize]
-    }
 }
 
 const _: () = assert!(LINES == 1 << 6);
 
-/// The calling thread's name: where its memory is, which is aligned, and the generation above.
-fn thread() -> usize {
-    tls::thread_pointer() ^ fork::generation() << (usize::BITS - 12)
+/// All places, from the line of a thread pointer on.
+fn places(thread: usize) -> impl Iterator<Item = &'static Place> {
+    let mixed = (thread as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let (before, after) = LINES_OF_THREADS.split_at((mixed >> 58) as usize);
+    after.iter().chain(before).flat_map(|line| &line.0)
 }
+
+/// A name is a thread pointer, where the thread's memory is, and the generation above.
+const GENERATION_SHIFT: u32 = usize::BITS - 12;
 
 /// While it lasts, the calling thread is in a closure of a map.
 pub(super) struct Inside {
@@ -54,14 +53,15 @@ pub(super) struct Inside {
 
 impl Inside {
     pub(super) fn begin(map: usize) -> Inside {
-        let thread = thread();
+        let pointer = tls::thread_pointer();
+        let thread = pointer ^ fork::generation() << GENERATION_SHIFT;
         // Relaxed, all: only the thread itself compares its name and reads what it has written.
         let (relaxed, vacant) = (Ordering::Relaxed, 0);
         let claim = |place: &&Place| {
             place.thread.load(relaxed) == vacant
                 && place.thread.compare_exchange(vacant, thread, relaxed, relaxed).is_ok()
         };
-        let place = Line::of(thread).0.iter().find(claim);
+        let place = places(pointer).find(claim);
         if let Some(place) = place {
             place.map.store(map, relaxed);
         }
@@ -91,14 +91,28 @@ pub(super) fn refuse_inside(map: usize) {
 #[cold]
 #[inline(never)]
 fn refuse_inside_slow(map: usize) {
-    let thread = thread();
-    // Relaxed, both: as in `begin`.
-    let is_it = |place: &Place| {
-        place.thread.load(Ordering::Relaxed) == thread && place.map.load(Ordering::Relaxed) == map
-    };
-    let is_inside = Line::of(thread).0.iter().any(is_it);
     assert!(
-        !is_inside,
+        !is_inside(map),
         "map: a closure changes the map that calls it, which would wait for itself"
     );
 }
+
+/// True if the calling thread is in a closure of a map.
+fn is_inside(map: usize) -> bool {
+    let pointer = tls::thread_pointer();
+    let is_own = |place: &&Place| {
+        // Relaxed, here and below: as in `begin`.
+        let name = place.thread.load(Ordering::Relaxed);
+        let generation = name >> GENERATION_SHIFT;
+        name ^ generation << GENERATION_SHIFT == pointer
+            && !fork::is_gone(pointer, generation, usize::MAX >> GENERATION_SHIFT)
+    };
+    // Each closure has a lock. Where these are not counted, all places are looked at.
+    let most = if tls::HAS_AREA { tls::bit_locks().into() } else { usize::MAX };
+    let mut own = places(pointer).filter(is_own).take(most);
+    own.any(|place| place.map.load(Ordering::Relaxed) == map)
+}
+
+#[cfg(test)]
+#[path = "../../tests/unit/map_closures.rs"]
+mod tests;

@@ -158,6 +158,32 @@ fn closure_that_changes_its_own_map_panics() {
     assert_eq!((map.insert(7, 8, &guard), other.len()), (Some(&1), 2));
 }
 
+/// However many closures of other maps are around it.
+#[test]
+fn nested_closure_that_changes_its_own_map_panics() {
+    type Map = RcuHashMap<u64, u64, RandomState>;
+    fn nest(maps: &[Map], inside: &dyn Fn(&Map)) {
+        let Some((map, others)) = maps.split_first() else { return };
+        let guard = read();
+        let nested = |_: Option<&u64>| {
+            nest(others, inside);
+            if others.is_empty() {
+                inside(map);
+            }
+            None
+        };
+        map.compute(7, nested, &guard);
+    }
+    let is_refused = |map: &Map| {
+        let change = AssertUnwindSafe(|| _ = map.insert(7, 8, &read()));
+        catch_unwind(change).is_err_and(|text| text.is::<&str>())
+    };
+    let maps: [Map; 20] = core::array::from_fn(|_| Map::default());
+    for count in 1..=maps.len() {
+        nest(&maps[..count], &|map| assert!(is_refused(map)));
+    }
+}
+
 const VALUES: usize = 20;
 type Values = RcuHashMap<usize, Panicking, Spread<64>>;
 
