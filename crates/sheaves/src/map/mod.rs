@@ -97,8 +97,9 @@ pub use words::{RcuWordMap, Word, WordIter};
 /// `S` makes the hashes: [`DefaultHashBuilder`], `std::hash::RandomState`, or one from a crate. The
 /// map mixes all bits of a hash, so that one multiplication, or the number itself as its hash, is
 /// good enough for keys that differ in any bits. `Hash`, `Eq` and closures run while the chain of
-/// their key is locked: they must not change the map. A closure that does panics. Keys and values
-/// are dropped without that lock: their destructors may use the map.
+/// their key is locked: they must not change the map. A closure that does panics, unless more than
+/// 256 closures of maps run at a time. Keys and values are dropped without that lock: their
+/// destructors may use the map.
 ///
 /// # Cost
 ///
@@ -111,18 +112,19 @@ pub use words::{RcuWordMap, Word, WordIter};
 /// # Resizing
 ///
 /// The table doubles when buckets have four entries on average, and halves below half an entry, but
-/// never below the capacity that was requested. One of at most 64 buckets quadruples. The
-/// writer that detects this makes the next table (one allocation), and all writers move entries to
-/// it, sixteen chains with each change. Lookups never wait for that and never restart; they may
-/// read one bucket more. A chain that is locked is left for a later change; until then the table is
-/// not resized again. A table that is not changed any more stays half moved, which does no harm.
+/// never below the capacity that was requested. One of at most 64 buckets quadruples. The writer
+/// that detects this makes the next table (one allocation), and all writers move entries to it,
+/// sixteen chains with each change. Lookups never wait for that; they may read one bucket more. A
+/// chain that is locked is left for a later change; until then the table is not resized again. A
+/// table that is not changed any more stays half moved, which does no harm.
 ///
 /// # Memory ordering and blocking
 ///
 /// What a thread did before it inserted a value happens before what another thread does after it
 /// has found the value. Changes of one key happen in one order, on which all threads agree.
 ///
-/// Lookups and iteration never block. Changes of keys in the same bucket exclude each other: a
+/// Lookups and iteration never block; a lookup begins again when its key is removed and inserted
+/// meanwhile. Changes of keys in the same bucket exclude each other: a
 /// writer spins briefly, then sleeps. The lock is held for tens of nanoseconds, unless a closure
 /// takes longer. Changes of keys in other buckets do not wait for it.
 ///
@@ -352,12 +354,17 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         K: Borrow<Q>,
     {
         let hash = self.tables.hash(key);
-        let (first, word) = self.tables.first(hash, guard)?;
+        let tag = tag_of(hash);
         // SAFETY: an entry that is found is not ended while the guard lasts.
         let is_it = |content| unsafe { (*entry_at::<K, V>(content)).key.borrow() == key };
-        // SAFETY: neither buckets nor entries are freed while the guard lasts.
-        let found = unsafe { first.find(word, tag_of(hash), is_it) }?;
-        // SAFETY: as above; entries do not change.
-        Some(unsafe { &*found.entry() })
+        loop {
+            let (first, word) = self.tables.first(hash, guard)?;
+            // SAFETY: neither buckets nor entries are freed while the guard lasts.
+            let found = unsafe { first.find(word, tag, is_it) }?;
+            if found.is_published(tag) {
+                // SAFETY: as above; entries do not change.
+                return Some(unsafe { &*found.entry() });
+            }
+        }
     }
 }

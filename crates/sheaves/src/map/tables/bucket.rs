@@ -75,6 +75,16 @@ pub(in crate::map) struct Found<'a, P: Place> {
     pub(in crate::map) content: P::Content,
 }
 
+impl<P: Place> Found<'_, P> {
+    /// True if the place has this tag now. Otherwise a lookup that began before may have found an
+    /// entry that is on its way into a place which became vacant meanwhile: later lookups would not
+    /// find it yet.
+    #[inline(always)]
+    pub(in crate::map) fn is_published(&self, tag: u64) -> bool {
+        self.bucket.word() >> (8 * self.place) & 0xFF == tag
+    }
+}
+
 impl<P: Place> Bucket<P> {
     pub(in crate::map) const BYTES: usize = size_of::<Bucket<P>>();
 
@@ -324,3 +334,7 @@ pub(in crate::map) unsafe fn retire_overflow<P: Place>(first: &Bucket<P>) {
         unsafe { sheaves_heap::free_rcu_layout(block, Layout::new::<Bucket<P>>()) };
     }
 }
+
+#[cfg(test)]
+#[path = "../../../tests/unit/map_bucket.rs"]
+mod tests;
