@@ -88,6 +88,9 @@ enum Chore {
         /// Three rounds of short loads.
         #[arg(long)]
         quick: bool,
+        /// This number of rounds, and as many again of a noisy program.
+        #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+        rounds: Option<u16>,
         /// Write all samples to this file.
         #[arg(long, value_name = "FILE")]
         json: Option<std::path::PathBuf>,
@@ -154,8 +157,8 @@ fn main() -> ExitCode {
         }
         Chore::Consumers => consumers::run(repo::root()),
         Chore::Dist { check, arch } => dist::run(repo::root(), arch, check),
-        Chore::Programs { quick, json, html, allocators, programs } => {
-            let options = programs::Options { quick, json, html, allocators, programs };
+        Chore::Programs { quick, rounds, json, html, allocators, programs } => {
+            let options = programs::Options { quick, rounds, json, html, allocators, programs };
             programs::run(repo::root(), &options)
         }
         Chore::Benchmarks { check, measure } => {

@@ -33,6 +33,8 @@ pub use usage::measured;
 pub struct Options {
     /// Three rounds of short loads instead of nine of long ones.
     pub quick: bool,
+    /// Another number of rounds.
+    pub rounds: Option<u16>,
     /// Where to write the samples.
     pub json: Option<PathBuf>,
     /// Where to write the page with plots.
@@ -73,10 +75,9 @@ pub fn run(root: &Path, options: &Options) -> anyhow::Result<()> {
         .filter(|name| *name == allocator::BASE || wanted(&options.allocators, name))
         .collect();
     let allocators = allocator::all(root, &folder, &names)?;
-    let rounds = if options.quick { 3 } else { 9 };
     let mut report = Report::new(&allocators);
     for program in &programs {
-        let outcome = run_program(program, &folder, &allocators, rounds, options.quick);
+        let outcome = run_program(program, &folder, &allocators, options);
         let outcome = outcome.with_context(|| format!("program {}", program.name))?;
         print!("{}", report.add(program.name, program.what, outcome));
         // After each program: all of them take long.
@@ -138,17 +139,17 @@ fn run_program(
     program: &Program,
     folder: &Path,
     allocators: &[Allocator],
-    rounds: usize,
-    is_quick: bool,
+    options: &Options,
 ) -> anyhow::Result<Outcome> {
     let base = &allocators[0];
-    let seconds = if is_quick { 3 } else { 10 };
+    let seconds = if options.quick { 3 } else { 10 };
     let folder = folder.join(program.folder);
-    let work = Work { folder, base: base.preload.clone(), seconds, is_quick };
+    let work = Work { folder, base: base.preload.clone(), seconds, is_quick: options.quick };
     if !work.folder.exists() {
         std::fs::create_dir(&work.folder)?;
         (program.set_up)(&work).context("its preparation")?;
     }
+    let rounds = options.rounds.map_or(if options.quick { 3 } else { 9 }, usize::from);
     let mut outcome = Outcome::new(allocators.len());
     // The first run reads files from the disk.
     (program.run)(&Round { work: &work, preload: base.preload.clone() })?;
@@ -162,7 +163,7 @@ fn run_program(
             .map_or(0.0, |it| outcome.noise(it).unwrap_or_default()))
     };
     let mut noise = run_all(0)?;
-    if noise > NOISE_MAX && !is_quick {
+    if noise > NOISE_MAX && (!options.quick || options.rounds.is_some()) {
         noise = run_all(rounds)?;
     }
     if noise > NOISE_MAX {
