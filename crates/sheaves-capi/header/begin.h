@@ -37,7 +37,8 @@ SHEAVES_API SHEAVES_MUST_USE SHEAVES_MALLOC void *sheaves_malloc(size_t size);
 /* Frees a block. NULL is ignored, errno is kept. As cheap as sheaves_malloc.
  *
  * An address that is not a block of this family, or was freed before, aborts the process with one
- * line, at once or when the block returns to its slab. */
+ * line, at once or when the block returns to its slab. Until then a block that was freed twice may
+ * be allocated twice; with SHEAVES_HARDEN each free is checked. */
 SHEAVES_API void sheaves_free(void *block);
 
 #if defined(__cplusplus)

@@ -8,8 +8,8 @@
  * Options are variables of the environment, read once:
  *   SHEAVES_ENGINE: auto, rseq, rseq-cpu, portable; default: auto
  *       How per-CPU transactions are carried out: by rseq where it is available, with slots
- *       numbered by mm_cid, or by cpu_id on request and where the kernel has no mm_cid; otherwise
- *       by the portable engine.
+ *       numbered by mm_cid, or by cpu_id on request and where the kernel has no mm_cid or refuses
+ *       membarrier(2); otherwise by the portable engine.
  *   SHEAVES_SLOTS: 1 to 8192; default: possible CPUs
  *       Number of virtual slots of the portable engine.
  *   SHEAVES_HUGE_PAGES: never, auto, always; default: auto
@@ -17,8 +17,8 @@
  *       use as a whole for ten seconds, in a process that has not forked, unless that would split
  *       many mappings; with always all.
  *   SHEAVES_DECAY_MS: -1 to 3600000; default: 1000
- *       Milliseconds for which unused memory is kept before it returns to the kernel; with 0 it
- *       is not kept, with -1 for ever.
+ *       Milliseconds for which unused memory is kept before later calls, or the library's thread,
+ *       return it to the kernel; with 0 it is not kept, with -1 for ever.
  *   SHEAVES_LIMIT: auto, bytes, 1% to 100%; default: none
  *       A soft limit on the memory of the heap, 1M or more (suffixes K, M, G, T): from 7/8 of it
  *       on unused memory returns to the kernel at once. No allocation fails because of it. With
@@ -36,8 +36,8 @@
  *       SECURITY.md. With 2 there is also a zone right behind the requested bytes, and there are
  *       inaccessible pages between slabs, at the price of the fast path.
  *   SHEAVES_DEBUG: 0, 1; default: 0
- *       With 1 all that SHEAVES_HARDEN=2 does, red zones before blocks, the stacks of last frees,
- *       and leaks at exit.
+ *       With 1 what SHEAVES_HARDEN=2 does, but its random order, and red zones before blocks, the
+ *       stacks of last frees, and leaks at exit.
  *   SHEAVES_CONTROL: 0, 1; default: 1
  *       With 0 the process has no control page, by which sheaves stat, top, rcu, export, prof and
  *       guard ask a running process.
@@ -111,7 +111,8 @@ SHEAVES_API SHEAVES_MUST_USE SHEAVES_MALLOC void *sheaves_malloc(size_t size);
 /* Frees a block. NULL is ignored, errno is kept. As cheap as sheaves_malloc.
  *
  * An address that is not a block of this family, or was freed before, aborts the process with one
- * line, at once or when the block returns to its slab. */
+ * line, at once or when the block returns to its slab. Until then a block that was freed twice may
+ * be allocated twice; with SHEAVES_HARDEN each free is checked. */
 SHEAVES_API void sheaves_free(void *block);
 
 #if defined(__cplusplus)
@@ -190,7 +191,7 @@ typedef struct sheaves_statistics {
     uint64_t cached_bytes;
     // Free memory that will be returned to the kernel soon.
     uint64_t dirty_bytes;
-    // Address space of the heap.
+    // Address space of slabs; large_bytes are not in it.
     uint64_t heap_bytes;
     // Blocks above 1 MiB.
     uint64_t large_bytes;
@@ -232,7 +233,7 @@ extern "C" {
 // also from other caches, but must not use this cache. flags are SHEAVES_CACHE_* or 0.
 //
 // NULL and EINVAL for a wrong argument, also a constructor with SHEAVES_CACHE_ZERO; ENOSPC when
-// 860 caches exist (812 in a hardened process), ENOMEM. May sleep on a lock briefly. After fork()
+// 861 caches exist (813 in a hardened process), ENOMEM. May sleep on a lock briefly. After fork()
 // a child may continue to use all caches; that holds for every function below.
 // What the caller promises:
 // name is NULL or a string; constructor may be called in any thread, and writes to the object
@@ -245,10 +246,11 @@ struct sheaves_cache *sheaves_cache_create(const char *name,
                                            uint32_t flags,
                                            void (*constructor)(void *object));
 
-// Destroys a cache and frees its memory. Waits for a grace period if objects are deferred.
+// Destroys a cache and frees its memory. Interrupts the CPUs that run this process, and waits for
+// grace periods if objects were ever deferred or the cache is type-safe.
 //
-// 0; EBUSY when objects are in use, then the cache stays usable; EINVAL for NULL; EDEADLK inside a
-// read section.
+// 0; EBUSY when objects are in use or a slot could not be drained, then the cache stays usable;
+// EINVAL for NULL; EDEADLK inside a read section.
 //
 // What the caller promises:
 // No other thread uses the cache; after 0 it is not used any more.
@@ -279,10 +281,12 @@ void sheaves_cache_free(struct sheaves_cache *cache,
 // Frees an object after a grace period (sheaves_rcu_read_lock), like the kernel's kfree_rcu. NULL
 // is ignored.
 //
-// As cheap as sheaves_cache_free: it writes nothing into the object, wakes no thread and runs no
-// callback. After the grace period whole sheaves of such objects serve allocations again. Readers
-// may call it. It never blocks, with one exception: outside of read sections, and without memory
-// for a sheaf, it waits for a grace period.
+// As cheap as sheaves_cache_free: it writes nothing into the object and runs no callback. After
+// the grace period whole sheaves of such objects serve allocations again. When the slot's sheaf is
+// full it takes a short lock, and may start or wake the library's thread. Readers may call it; not
+// for signal handlers. Without memory for a sheaf it waits for a grace period. Inside a read
+// section it cannot wait: then the object is never freed, and the first one is reported in one
+// line.
 //
 // What the caller promises:
 // The object is of this cache, and only readers that began before this call still use it.
@@ -291,7 +295,7 @@ void sheaves_cache_free_rcu(struct sheaves_cache *cache,
                             void *object);
 
 // Allocates count objects at once, about a nanosecond each, and stores their addresses in objects.
-// Returns their number: less than count only when memory is out, and 0 for NULL.
+// Returns their number: less than count only when memory is out, and 0 for NULL. errno is not set.
 //
 // What the caller promises:
 // objects has room for count pointers.
@@ -309,12 +313,15 @@ int sheaves_cache_free_bulk(struct sheaves_cache *cache,
                             void *const *objects,
                             size_t count);
 
-// Returns memory to the kernel: slabs whose objects are all free. Interrupts the CPUs that run
-// this process. 0; EAGAIN when a slot could not be drained; EINVAL for NULL.
+// Gives slabs whose objects are all free back to the heap, which returns them to the kernel after
+// SHEAVES_DECAY_MS or in sheaves_trim, and returns pages of free objects in other slabs to the
+// kernel. Interrupts the CPUs that run this process. 0; EAGAIN when a slot could not be drained;
+// EINVAL for NULL.
 //
 // What the caller promises:
 // cache is NULL or was created.
-SHEAVES_API int sheaves_cache_shrink(struct sheaves_cache *cache);
+SHEAVES_API
+int sheaves_cache_shrink(struct sheaves_cache *cache);
 
 // Writes the current sizes and counts of the cache to statistics, as much as the caller's
 // structure has room for: pass sizeof *statistics as bytes. What this library does not know is 0.
@@ -330,8 +337,9 @@ int sheaves_cache_get_statistics(struct sheaves_cache *cache,
 // Adds amount, without an atomic instruction and without sharing a cache line. The first addition
 // takes 8 bytes in every slot; without memory for that the counter is one atomic number.
 //
-// Never waits; async-signal-safe after the first addition. After fork() parent and child count
-// separately. Arithmetic wraps. NULL is ignored.
+// The first addition may sleep on a lock for microseconds. Later ones never wait and are
+// async-signal-safe. After fork() parent and child count separately. Arithmetic wraps. NULL is
+// ignored.
 //
 // What the caller promises:
 // The counter is NULL or valid.
@@ -345,29 +353,32 @@ void sheaves_counter_add(struct sheaves_counter *counter,
 // The counter is NULL or valid.
 SHEAVES_API int64_t sheaves_counter_sum(const struct sheaves_counter *counter);
 
-// The sum without the parts that are still in slots: one load, off by less than 65536 for each
+// The sum without the parts that are still in slots: one load, off by at most 65536 for each
 // slot in use.
 //
 // What the caller promises:
 // The counter is NULL or valid.
 SHEAVES_API int64_t sheaves_counter_approximate(const struct sheaves_counter *counter);
 
-// Frees the counter's memory; it is 0 and may be used again. NULL is ignored.
+// Frees the counter's memory; it is 0 and may be used again. May sleep on a lock. NULL is ignored.
 //
 // What the caller promises:
 // The counter is NULL or valid, and no other thread uses it.
-SHEAVES_API void sheaves_counter_destroy(struct sheaves_counter *counter);
+SHEAVES_API
+void sheaves_counter_destroy(struct sheaves_counter *counter);
 
 // Defers call(head) until after a grace period, like the kernel's call_rcu.
 //
-// As cheap as a free: no atomic instruction, no lock, no allocation, until the slot's sheaf of
-// heads is full: then a short lock, and the library's thread may be started or woken. Readers may
-// call it; not for signal handlers. The callback runs with all signals blocked, in a thread of the
-// library (sheaves-rcu) that is started on demand. If no other event starts the work, it starts 20
-// ms later. It may do anything that a thread may do outside of a read section, and defer again:
-// the grace period for that begins at once. Callbacks of one thread may run in another order;
-// sheaves_rcu_barrier waits for all earlier ones. After fork() the child inherits pending
-// callbacks, and runs them when it defers, reclaims or waits itself.
+// As cheap as a free: no atomic instruction, no lock, no allocation. When the slot has no sheaf of
+// heads, or a full one, it takes a short lock, and may start or wake the library's thread. Readers
+// may call it; not for signal handlers. The callback runs in a thread of the library (sheaves-rcu)
+// that is started on demand, with all signals blocked but those that faults raise. Where there is
+// no such thread, it runs in sheaves_rcu_reclaim, sheaves_rcu_barrier and sheaves_srcu_barrier,
+// with the signals of their caller. If no other event starts the work, it starts after
+// SHEAVES_RCU_AGE_MS, 20 ms by default. It may do anything that a thread may do outside of a read
+// section, and defer again: the grace period for that begins at once. Callbacks of one thread may
+// run in another order; sheaves_rcu_barrier waits for all earlier ones. After fork() the child
+// inherits pending callbacks, and runs them when it defers, reclaims or waits itself.
 //
 // 0; EINVAL for NULL and for a head that is not at a multiple of 8. A head that is deferred
 // already is reported in one line and not deferred again.
@@ -398,9 +409,10 @@ SHEAVES_API int sheaves_call_rcu_hurry(struct sheaves_head *head, sheaves_call c
 SHEAVES_API
 void sheaves_free_rcu(void *block);
 
-// sheaves_free_rcu for a block that contains a head. The head is used when memory is out: nothing
-// leaks, and it blocks only for short locks. 0, also for a NULL block; EINVAL if the head is not
-// inside the block.
+// sheaves_free_rcu for a block that contains a head, by which it is deferred: it needs no memory,
+// so nothing leaks and it never waits for a grace period. Takes a short lock in each call, and may
+// start or wake the library's thread; blocks are freed one by one. Not for signal handlers. 0,
+// also for a NULL block; EINVAL if the head is not inside the block.
 //
 // What the caller promises:
 // As there; head is zero or idle.
@@ -421,7 +433,8 @@ SHEAVES_API void sheaves_rcu_flush(void);
 
 // Runs in the calling thread what is ready, callbacks included; true if there was any. For main
 // loops of programs that want no thread of the library (SHEAVES_RCU_RECLAIMERS=0). Never waits for
-// readers.
+// readers, but callbacks may. Does nothing inside a read section or a callback, and while another
+// thread reclaims. Not for signal handlers.
 SHEAVES_API
 bool sheaves_rcu_reclaim(void);
 
@@ -462,7 +475,9 @@ int sheaves_posix_memalign(void **place,
                            size_t size);
 
 // free_sized of C23: sheaves_free of a block that was allocated with this size. NULL is ignored.
-// In a hardened process another size aborts the process with one line.
+// In a hardened process a size that cannot be that of the block aborts the process with one line:
+// one of another size class, unless sheaves_realloc may have resized the block in place to it; any
+// other size with SHEAVES_HARDEN=2 or SHEAVES_DEBUG=1.
 //
 // What the caller promises:
 // As sheaves_free; size is that of the allocation.
@@ -478,9 +493,11 @@ SHEAVES_API void sheaves_free_aligned_sized(void *block, size_t align, size_t si
 
 // To be called before the program puts itself into a sandbox (seccomp). The library ends its
 // threads, and from then on calls only mmap, munmap, mremap, mprotect, madvise and futex, in this
-// process and its children. Deferred calls then run in sheaves_rcu_reclaim and sheaves_rcu_barrier
-// only, and a grace period may take 10 ms. Waits for a second at most. The preload object calls
-// this by itself before prctl(PR_SET_SECCOMP) and syscall(SYS_seccomp).
+// process and its children. Deferred calls then run only in sheaves_rcu_reclaim and in what waits
+// for them (sheaves_rcu_barrier, sheaves_srcu_barrier, sheaves_srcu_destroy), and a grace period
+// may take 10 ms. Heap profiles end, the command sheaves gets no answer, and nothing is reported
+// on standard error any more. Waits for two seconds at most; not for signal handlers. The preload
+// object calls this by itself before prctl(PR_SET_SECCOMP) and syscall(SYS_seccomp).
 SHEAVES_API
 void sheaves_before_sandbox(void);
 
@@ -494,8 +511,9 @@ void sheaves_before_sandbox(void);
 SHEAVES_API size_t sheaves_usable_size(const void *block);
 
 // Returns unused memory to the kernel: of the heap, of all caches and of per-CPU memory. At most
-// keep_bytes stay free with their old contents, for the next allocations. True if any was
-// returned. Interrupts the CPUs that run this process; takes milliseconds.
+// keep_bytes stay free with their old contents, for the next allocations. True if free slabs or
+// mappings were returned: pages between objects and per-CPU memory do not count. Interrupts the
+// CPUs that run this process; takes milliseconds.
 //
 // Without this call what is unused goes back after SHEAVES_DECAY_MS.
 SHEAVES_API
@@ -533,8 +551,9 @@ int sheaves_percpu_alloc(size_t size,
                          size_t align,
                          sheaves_percpu *object);
 
-// Frees an object; 0 is ignored. EINVAL, and nothing happens, for an object that is not allocated.
-// A later object may have the same number: a second free may be that of another object.
+// Frees an object; 0 is ignored. May sleep on a lock. EINVAL, and nothing happens, for an object
+// that is not allocated. A later object may have the same number: a second free may be that of
+// another object.
 //
 // What the caller promises:
 // The object is not used any more, in any slot.
@@ -580,12 +599,15 @@ uint64_t sheaves_percpu_sum(sheaves_percpu object,
                             size_t byte);
 
 // The address of an object in a slot, whether or not a thread has used the slot. Slots have the
-// numbers from 0; number sheaves_slot_count() is for threads without a slot. NULL for another
-// number, and for an invalid object.
+// numbers from 0; number sheaves_slot_count() is for threads without a slot. NULL, and errno is
+// kept, for another number, for what was never an object, and when memory is out. May sleep on a
+// lock.
 //
 // Other threads may run transactions on it: access it by atomics, unless the program prevents
 // that.
-SHEAVES_API void *sheaves_percpu_address(sheaves_percpu object, size_t slot);
+SHEAVES_API
+void *sheaves_percpu_address(sheaves_percpu object,
+                             size_t slot);
 
 // The number of slots: constant, at least 1.
 SHEAVES_API size_t sheaves_slot_count(void);
@@ -597,10 +619,11 @@ SHEAVES_API int sheaves_current_slot(void);
 // stands for 512 KiB. Forgets earlier samples. The option SHEAVES_PROF does the same when the
 // program is loaded.
 //
-// Callers are found by frame pointers: compile with -fno-omit-frame-pointer, or the innermost
-// caller is all that is known. Interrupts the CPUs that run this process. 0; EINVAL for a lower
-// rate; ENOMEM.
-SHEAVES_API int sheaves_prof_start(size_t rate_bytes);
+// Callers are found by frame pointers (-fno-omit-frame-pointer), without these by the tables of
+// libgcc from version 12 on, which the first call loads by dlopen; else only the innermost one is
+// known. Interrupts the CPUs that run this process. 0; EINVAL for a lower rate; ENOMEM.
+SHEAVES_API
+int sheaves_prof_start(size_t rate_bytes);
 
 // Records no further samples. Those that there are stay in dumps until they are freed.
 SHEAVES_API void sheaves_prof_stop(void);
@@ -646,7 +669,7 @@ void sheaves_rcu_enter_idle(void);
 SHEAVES_API
 int sheaves_rcu_synchronize(void);
 
-// sheaves_rcu_synchronize that does not queue behind other threads that synchronize repeatedly.
+// sheaves_rcu_synchronize that spins for longer before it sleeps, for a lower latency.
 SHEAVES_API int sheaves_rcu_synchronize_expedited(void);
 
 // Takes a snapshot, and starts no grace period: the snapshot completes with one that another

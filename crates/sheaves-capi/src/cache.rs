@@ -56,7 +56,7 @@ pub struct SheavesCacheStatistics {
 /// also from other caches, but must not use this cache. flags are SHEAVES_CACHE_* or 0.
 ///
 /// NULL and EINVAL for a wrong argument, also a constructor with SHEAVES_CACHE_ZERO; ENOSPC when
-/// 860 caches exist (812 in a hardened process), ENOMEM. May sleep on a lock briefly. After fork()
+/// 861 caches exist (813 in a hardened process), ENOMEM. May sleep on a lock briefly. After fork()
 /// a child may continue to use all caches; that holds for every function below.
 /// # Safety
 /// name is NULL or a string; constructor may be called in any thread, and writes to the object
@@ -112,10 +112,11 @@ pub unsafe extern "C" fn sheaves_cache_create(
     refuse(reason)
 }
 
-/// Destroys a cache and frees its memory. Waits for a grace period if objects are deferred.
+/// Destroys a cache and frees its memory. Interrupts the CPUs that run this process, and waits for
+/// grace periods if objects were ever deferred or the cache is type-safe.
 ///
-/// 0; EBUSY when objects are in use, then the cache stays usable; EINVAL for NULL; EDEADLK inside a
-/// read section.
+/// 0; EBUSY when objects are in use or a slot could not be drained, then the cache stays usable;
+/// EINVAL for NULL; EDEADLK inside a read section.
 ///
 /// # Safety
 /// No other thread uses the cache; after 0 it is not used any more.
@@ -176,10 +177,12 @@ pub unsafe extern "C" fn sheaves_cache_free(cache: *mut SheavesCache, object: *m
 /// Frees an object after a grace period (sheaves_rcu_read_lock), like the kernel's kfree_rcu. NULL
 /// is ignored.
 ///
-/// As cheap as sheaves_cache_free: it writes nothing into the object, wakes no thread and runs no
-/// callback. After the grace period whole sheaves of such objects serve allocations again. Readers
-/// may call it. It never blocks, with one exception: outside of read sections, and without memory
-/// for a sheaf, it waits for a grace period.
+/// As cheap as sheaves_cache_free: it writes nothing into the object and runs no callback. After
+/// the grace period whole sheaves of such objects serve allocations again. When the slot's sheaf is
+/// full it takes a short lock, and may start or wake the library's thread. Readers may call it; not
+/// for signal handlers. Without memory for a sheaf it waits for a grace period. Inside a read
+/// section it cannot wait: then the object is never freed, and the first one is reported in one
+/// line.
 ///
 /// # Safety
 /// The object is of this cache, and only readers that began before this call still use it.
@@ -193,7 +196,7 @@ pub unsafe extern "C" fn sheaves_cache_free_rcu(cache: *mut SheavesCache, object
 }
 
 /// Allocates count objects at once, about a nanosecond each, and stores their addresses in objects.
-/// Returns their number: less than count only when memory is out, and 0 for NULL.
+/// Returns their number: less than count only when memory is out, and 0 for NULL. errno is not set.
 ///
 /// # Safety
 /// objects has room for count pointers.
@@ -237,8 +240,10 @@ pub unsafe extern "C" fn sheaves_cache_free_bulk(
     0
 }
 
-/// Returns memory to the kernel: slabs whose objects are all free. Interrupts the CPUs that run
-/// this process. 0; EAGAIN when a slot could not be drained; EINVAL for NULL.
+/// Gives slabs whose objects are all free back to the heap, which returns them to the kernel after
+/// SHEAVES_DECAY_MS or in sheaves_trim, and returns pages of free objects in other slabs to the
+/// kernel. Interrupts the CPUs that run this process. 0; EAGAIN when a slot could not be drained;
+/// EINVAL for NULL.
 ///
 /// # Safety
 /// cache is NULL or was created.

@@ -28,8 +28,9 @@ unsafe fn of<'a>(counter: *const SheavesCounter) -> Option<&'a Counter> {
 /// Adds amount, without an atomic instruction and without sharing a cache line. The first addition
 /// takes 8 bytes in every slot; without memory for that the counter is one atomic number.
 ///
-/// Never waits; async-signal-safe after the first addition. After fork() parent and child count
-/// separately. Arithmetic wraps. NULL is ignored.
+/// The first addition may sleep on a lock for microseconds. Later ones never wait and are
+/// async-signal-safe. After fork() parent and child count separately. Arithmetic wraps. NULL is
+/// ignored.
 ///
 /// # Safety
 /// The counter is NULL or valid.
@@ -51,7 +52,7 @@ pub unsafe extern "C" fn sheaves_counter_sum(counter: *const SheavesCounter) -> 
     unsafe { of(counter) }.map_or(0, Counter::sum)
 }
 
-/// The sum without the parts that are still in slots: one load, off by less than 65536 for each
+/// The sum without the parts that are still in slots: one load, off by at most 65536 for each
 /// slot in use.
 ///
 /// # Safety
@@ -62,7 +63,7 @@ pub unsafe extern "C" fn sheaves_counter_approximate(counter: *const SheavesCoun
     unsafe { of(counter) }.map_or(0, Counter::approximate)
 }
 
-/// Frees the counter's memory; it is 0 and may be used again. NULL is ignored.
+/// Frees the counter's memory; it is 0 and may be used again. May sleep on a lock. NULL is ignored.
 ///
 /// # Safety
 /// The counter is NULL or valid, and no other thread uses it.

@@ -41,14 +41,16 @@ pub(crate) fn is_head(head: *mut SheavesHead) -> bool {
 
 /// Defers call(head) until after a grace period, like the kernel's call_rcu.
 ///
-/// As cheap as a free: no atomic instruction, no lock, no allocation, until the slot's sheaf of
-/// heads is full: then a short lock, and the library's thread may be started or woken. Readers may
-/// call it; not for signal handlers. The callback runs with all signals blocked, in a thread of the
-/// library (sheaves-rcu) that is started on demand. If no other event starts the work, it starts 20
-/// ms later. It may do anything that a thread may do outside of a read section, and defer again:
-/// the grace period for that begins at once. Callbacks of one thread may run in another order;
-/// sheaves_rcu_barrier waits for all earlier ones. After fork() the child inherits pending
-/// callbacks, and runs them when it defers, reclaims or waits itself.
+/// As cheap as a free: no atomic instruction, no lock, no allocation. When the slot has no sheaf of
+/// heads, or a full one, it takes a short lock, and may start or wake the library's thread. Readers
+/// may call it; not for signal handlers. The callback runs in a thread of the library (sheaves-rcu)
+/// that is started on demand, with all signals blocked but those that faults raise. Where there is
+/// no such thread, it runs in sheaves_rcu_reclaim, sheaves_rcu_barrier and sheaves_srcu_barrier,
+/// with the signals of their caller. If no other event starts the work, it starts after
+/// SHEAVES_RCU_AGE_MS, 20 ms by default. It may do anything that a thread may do outside of a read
+/// section, and defer again: the grace period for that begins at once. Callbacks of one thread may
+/// run in another order; sheaves_rcu_barrier waits for all earlier ones. After fork() the child
+/// inherits pending callbacks, and runs them when it defers, reclaims or waits itself.
 ///
 /// 0; EINVAL for NULL and for a head that is not at a multiple of 8. A head that is deferred
 /// already is reported in one line and not deferred again.
@@ -108,9 +110,10 @@ pub unsafe extern "C" fn sheaves_free_rcu(block: *mut c_void) {
     unsafe { sheaves_heap::free_rcu(block.cast()) };
 }
 
-/// sheaves_free_rcu for a block that contains a head. The head is used when memory is out: nothing
-/// leaks, and it blocks only for short locks. 0, also for a NULL block; EINVAL if the head is not
-/// inside the block.
+/// sheaves_free_rcu for a block that contains a head, by which it is deferred: it needs no memory,
+/// so nothing leaks and it never waits for a grace period. Takes a short lock in each call, and may
+/// start or wake the library's thread; blocks are freed one by one. Not for signal handlers. 0,
+/// also for a NULL block; EINVAL if the head is not inside the block.
 ///
 /// # Safety
 /// As there; head is zero or idle.
@@ -170,7 +173,8 @@ pub extern "C" fn sheaves_rcu_flush() {
 
 /// Runs in the calling thread what is ready, callbacks included; true if there was any. For main
 /// loops of programs that want no thread of the library (SHEAVES_RCU_RECLAIMERS=0). Never waits for
-/// readers.
+/// readers, but callbacks may. Does nothing inside a read section or a callback, and while another
+/// thread reclaims. Not for signal handlers.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_rcu_reclaim() -> bool {
     defer::reclaim()

@@ -96,7 +96,9 @@ pub unsafe extern "C" fn sheaves_posix_memalign(
 }
 
 /// free_sized of C23: sheaves_free of a block that was allocated with this size. NULL is ignored.
-/// In a hardened process another size aborts the process with one line.
+/// In a hardened process a size that cannot be that of the block aborts the process with one line:
+/// one of another size class, unless sheaves_realloc may have resized the block in place to it; any
+/// other size with SHEAVES_HARDEN=2 or SHEAVES_DEBUG=1.
 ///
 /// # Safety
 /// As sheaves_free; size is that of the allocation.
@@ -120,9 +122,11 @@ pub unsafe extern "C" fn sheaves_free_aligned_sized(block: *mut c_void, align: u
 
 /// To be called before the program puts itself into a sandbox (seccomp). The library ends its
 /// threads, and from then on calls only mmap, munmap, mremap, mprotect, madvise and futex, in this
-/// process and its children. Deferred calls then run in sheaves_rcu_reclaim and sheaves_rcu_barrier
-/// only, and a grace period may take 10 ms. Waits for a second at most. The preload object calls
-/// this by itself before prctl(PR_SET_SECCOMP) and syscall(SYS_seccomp).
+/// process and its children. Deferred calls then run only in sheaves_rcu_reclaim and in what waits
+/// for them (sheaves_rcu_barrier, sheaves_srcu_barrier, sheaves_srcu_destroy), and a grace period
+/// may take 10 ms. Heap profiles end, the command sheaves gets no answer, and nothing is reported
+/// on standard error any more. Waits for two seconds at most; not for signal handlers. The preload
+/// object calls this by itself before prctl(PR_SET_SECCOMP) and syscall(SYS_seccomp).
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_before_sandbox() {
     heap::before_sandbox();
@@ -142,8 +146,9 @@ pub unsafe extern "C" fn sheaves_usable_size(block: *const c_void) -> usize {
 }
 
 /// Returns unused memory to the kernel: of the heap, of all caches and of per-CPU memory. At most
-/// keep_bytes stay free with their old contents, for the next allocations. True if any was
-/// returned. Interrupts the CPUs that run this process; takes milliseconds.
+/// keep_bytes stay free with their old contents, for the next allocations. True if free slabs or
+/// mappings were returned: pages between objects and per-CPU memory do not count. Interrupts the
+/// CPUs that run this process; takes milliseconds.
 ///
 /// Without this call what is unused goes back after SHEAVES_DECAY_MS.
 #[unsafe(no_mangle)]

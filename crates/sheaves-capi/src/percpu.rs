@@ -48,8 +48,9 @@ pub unsafe extern "C" fn sheaves_percpu_alloc(
     }
 }
 
-/// Frees an object; 0 is ignored. EINVAL, and nothing happens, for an object that is not allocated.
-/// A later object may have the same number: a second free may be that of another object.
+/// Frees an object; 0 is ignored. May sleep on a lock. EINVAL, and nothing happens, for an object
+/// that is not allocated. A later object may have the same number: a second free may be that of
+/// another object.
 ///
 /// # Safety
 /// The object is not used any more, in any slot.
@@ -123,8 +124,9 @@ pub unsafe extern "C" fn sheaves_percpu_sum(object: SheavesPercpu, byte: usize) 
 }
 
 /// The address of an object in a slot, whether or not a thread has used the slot. Slots have the
-/// numbers from 0; number sheaves_slot_count() is for threads without a slot. NULL for another
-/// number, and for an invalid object.
+/// numbers from 0; number sheaves_slot_count() is for threads without a slot. NULL, and errno is
+/// kept, for another number, for what was never an object, and when memory is out. May sleep on a
+/// lock.
 ///
 /// Other threads may run transactions on it: access it by atomics, unless the program prevents
 /// that.

@@ -9,9 +9,9 @@ use sheaves_sys::errno::{EINVAL, ENOMEM};
 /// stands for 512 KiB. Forgets earlier samples. The option SHEAVES_PROF does the same when the
 /// program is loaded.
 ///
-/// Callers are found by frame pointers: compile with -fno-omit-frame-pointer, or the innermost
-/// caller is all that is known. Interrupts the CPUs that run this process. 0; EINVAL for a lower
-/// rate; ENOMEM.
+/// Callers are found by frame pointers (-fno-omit-frame-pointer), without these by the tables of
+/// libgcc from version 12 on, which the first call loads by dlopen; else only the innermost one is
+/// known. Interrupts the CPUs that run this process. 0; EINVAL for a lower rate; ENOMEM.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_prof_start(rate_bytes: usize) -> c_int {
     let rate = if rate_bytes == 0 { profile::RATE_BYTES } else { rate_bytes };

@@ -61,7 +61,7 @@ pub extern "C" fn sheaves_rcu_synchronize() -> c_int {
     sheaves_rcu::synchronize().map_or(EDEADLK, |()| 0)
 }
 
-/// sheaves_rcu_synchronize that does not queue behind other threads that synchronize repeatedly.
+/// sheaves_rcu_synchronize that spins for longer before it sleeps, for a lower latency.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_rcu_synchronize_expedited() -> c_int {
     sheaves_rcu::synchronize_expedited().map_or(EDEADLK, |()| 0)

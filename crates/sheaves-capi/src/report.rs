@@ -43,7 +43,7 @@ pub struct SheavesStatistics {
     pub cached_bytes: u64,
     /// Free memory that will be returned to the kernel soon.
     pub dirty_bytes: u64,
-    /// Address space of the heap.
+    /// Address space of slabs; large_bytes are not in it.
     pub heap_bytes: u64,
     /// Blocks above 1 MiB.
     pub large_bytes: u64,

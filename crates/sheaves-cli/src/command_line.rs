@@ -145,7 +145,7 @@ pub(crate) struct TopOptions {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// The time from one answer to the next.
+    /// The time from one answer to the next, at least 0.1.
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     pub(crate) interval: f64,
 

@@ -13,11 +13,11 @@ macro_rules! asks {
             "\n  0   Done.",
             $($before,)*
             "\n  67  There is no such process, or more than one has the name.",
-            "\n  69  The process does not run on Sheaves, or ends.",
+            "\n  69  It does not run on Sheaves or ends, or the terminal or address is not there.",
             $($between,)*
             "\n  74  Stdout cannot be written.",
             "\n  75  The process does not answer now.",
-            "\n  76  Its answer cannot be understood.",
+            "\n  76  It refuses, or its answer cannot be understood.",
             "\n  77  It is another user's.",
         )
     };
@@ -187,7 +187,8 @@ Exit status:
   0   An error was found and explained.
   1   The process had no guarded block there.
   65  The file is no core dump of a process with guarded blocks.
-  66  The file cannot be read.";
+  66  The file cannot be read.
+  74  Stdout cannot be written.";
 
 pub(crate) const DOCTOR: &str = "\
 Examples:
