@@ -31,7 +31,8 @@ use crate::{rows, slots};
 /// `percpu_counter`), with `BATCH_BITS` up to 30; an addition beyond that moves the share to the
 /// total, by an atomic instruction. So [`Counter::approximate`] has a bounded error.
 ///
-/// Additions never wait. They are async-signal-safe after the first one. After a fork, parent and
+/// The first addition may sleep on a lock for microseconds. Later ones never wait, and are
+/// async-signal-safe. After a fork, parent and
 /// child count separately. All arithmetic wraps.
 ///
 /// # Invariants

@@ -43,9 +43,9 @@ const BIAS: usize = 1 << 62;
 /// # Ok::<(), sheaves::percpu::KillError>(())
 /// ```
 ///
-/// Everything that happened before a put happens before `release`. Getting and putting never wait,
-/// and after the first time they are async-signal-safe, provided that `release` is. After a fork,
-/// parent and child count separately.
+/// Everything that happened before a put happens before `release`. The first time, getting and
+/// putting may sleep on a lock for microseconds. Later they never wait, and are async-signal-safe
+/// if `release` is. After a fork, parent and child count separately.
 ///
 /// # Invariants
 /// While alive, the number of references is `count` minus the bias, plus the slots' counts. After

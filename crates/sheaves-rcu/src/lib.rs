@@ -17,8 +17,8 @@
 //! | to do | call | blocks |
 //! |---|---|---|
 //! | enter a read section | [`read`] | never |
-//! | keep a value that is read often and replaced as a whole | [`RcuCell`], [`RcuOption`] | never |
-//! | hold a section across an `.await`, or end it in another thread | [`Srcu`] | never |
+//! | keep a value that is read often and replaced as a whole | [`RcuCell`] | see [`Retired`] |
+//! | hold a section across an `.await`, or end it elsewhere | [`Srcu`] | see [`Srcu::read`] |
 //! | wait for a grace period | [`synchronize`], [`synchronize_expedited`] | yes |
 //! | ask whether a grace period has passed | [`Cookie`] | never |
 //! | wait for a grace period in an `async` function | [`Cookie::finished`] | never |
@@ -29,7 +29,8 @@
 //! of [`RcuCell`] and of deferred closures. The crate `sheaves` documents the environment
 //! variables.
 //!
-//! Whether readers fence is decided when the object is loaded. If a seccomp filter refuses
+//! Whether readers fence is decided when the object is loaded; threads that read for the first time
+//! in a sandbox do, too. If a seccomp filter refuses
 //! membarrier later, a grace period that needs it takes 10 ms; see [`defer::before_sandbox`].
 #![no_std]
 

@@ -79,7 +79,7 @@ impl Cache {
     ///
     /// # Errors
     /// [`CacheError::Layout`] for size 0 or above 64 KiB and for alignment above 64 KiB,
-    /// [`CacheError::TooMany`] when 860 named caches exist (812 in a hardened process),
+    /// [`CacheError::TooMany`] when 861 named caches exist (813 in a hardened process),
     /// [`CacheError::OutOfMemory`] when address space is out.
     pub fn new(name: &str, layout: Layout, options: Options) -> Result<Cache, CacheError> {
         Cache::make(name, layout, options, None)
@@ -174,7 +174,8 @@ impl Cache {
     ///
     /// A double free, an object of another cache or an address inside an object aborts the process
     /// with a report. A debug cache detects it at once, any other when the object returns to its
-    /// slab.
+    /// slab. An object that was freed twice may be allocated twice before that, and then not be
+    /// detected.
     ///
     /// # Safety
     /// `object` came from this cache and is not used any more.
@@ -189,11 +190,12 @@ impl Cache {
 
     /// Frees an object after a grace period ([`sheaves_rcu::read`]), like the kernel's `kfree_rcu`.
     ///
-    /// As cheap as [`Cache::free`]: nothing is written into the object, no thread is woken. A grace
-    /// period starts at the latest at the age that [`mod@sheaves_rcu::defer`] is set to. When it is
-    /// over, whole sheaves of such objects serve allocations again. Never blocks, with one
-    /// exception: outside of read sections, and without memory for even one sheaf, it waits for a
-    /// grace period. May be called by readers.
+    /// As cheap as [`Cache::free`]: nothing is written into the object. A grace period starts at
+    /// the latest at the age that [`mod@sheaves_rcu::defer`] is set to. When it is over, whole
+    /// sheaves of such objects serve allocations again. When the slot's sheaf is full it takes a
+    /// short lock, and may start or wake the library's thread. Without memory for even one sheaf it
+    /// waits for a grace period. Inside a read section, where that would deadlock, the object is
+    /// then never freed, and the first one is reported. May be called by readers.
     ///
     /// An object that is deferred twice is reported in a debug cache. In other caches it is
     /// detected as a double free when it returns to its slab, or not at all.
@@ -257,10 +259,11 @@ impl Cache {
     }
 
     /// Destroys the cache and returns its memory. Waits for a grace period when objects are
-    /// deferred.
+    /// deferred, or the cache is type-stable.
     ///
     /// # Errors
-    /// [`DestroyError`] with the cache when objects are still allocated. The cache is unchanged: it
+    /// [`DestroyError`] with the cache when objects are still allocated, when a slot could not be
+    /// drained, and where it would have to wait inside a read section. The cache is unchanged: it
     /// can be used, and destroyed later.
     pub fn destroy(self) -> Result<(), DestroyError> {
         match shrink::destroy(self.id) {
@@ -311,7 +314,8 @@ extern "C" fn alloc_slow_from(cache: &Cache, stack: usize, frame: usize) -> Opti
 pub struct DestroyError {
     /// The cache, as usable as before.
     pub cache: Cache,
-    /// Objects that are still allocated; 0 when a slot could not be drained.
+    /// Objects that are still allocated; 0 when a slot could not be drained. Inside a read section
+    /// also those that are free, but in no slab.
     pub objects_out: usize,
 }
 

@@ -24,8 +24,8 @@ use sheaves_rcu::defer::{Head, call_rcu};
 /// | with one | that, and 16 bytes or its alignment | dropped and freed by a deferred callback |
 ///
 /// For linked structures: [`RcuBox::into_raw`] gives a pointer to publish, and [`RcuBox::from_raw`]
-/// makes a box again of what was unlinked. Blocks only where [`heap::free_rcu`] does: without
-/// memory. A child of a fork may drop the boxes that it inherits.
+/// makes a box again of what was unlinked. Without memory it blocks, or leaks, as
+/// [`heap::free_rcu`] does. A child of a fork may drop the boxes that it inherits.
 ///
 /// ```
 /// use core::sync::atomic::{AtomicPtr, Ordering};
@@ -106,8 +106,8 @@ impl<T: Send + Sync + 'static> RcuBox<T> {
     /// Makes a box again of a pointer from [`RcuBox::into_raw`].
     ///
     /// # Safety
-    /// `value` is from [`RcuBox::into_raw`], and becomes a box once. Only readers that began before
-    /// the box is dropped may still use it.
+    /// `value` is from [`RcuBox::into_raw`] of this type, and becomes a box once. Only readers that
+    /// began before the box is dropped may still use it.
     ///
     /// # Panics
     /// When `value` is null.

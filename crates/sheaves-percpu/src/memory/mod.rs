@@ -79,7 +79,8 @@ pub fn alloc(size: usize, align: usize) -> Result<Handle, Error> {
 ///
 /// # Errors
 /// A handle without an allocated object is refused, and nothing happens: [`FreeError::Foreign`]
-/// when nothing was allocated for it, [`FreeError::AlreadyFree`] when it was freed before. A second
+/// when its place is outside of all memory so far, [`FreeError::AlreadyFree`] when no object with
+/// this handle begins there. A second
 /// free is undetected once another object begins at the same place.
 ///
 /// # Safety

@@ -40,9 +40,9 @@ use crate::rows;
 /// # Ok::<(), sheaves::percpu::memory::Error>(())
 /// ```
 ///
-/// Dropping it drops every slot's value and frees the memory. Creating and dropping may sleep on a
-/// lock for microseconds; see [`crate::memory::alloc`]. After a fork, parent and child have
-/// separate values.
+/// Dropping it drops the values that [`PerCpu::iter`] returns, and frees the memory. Creating and
+/// dropping may sleep on a lock for microseconds; see [`crate::memory::alloc`]. After a fork,
+/// parent and child have separate values.
 ///
 /// # Invariants
 /// The object at `offset` stays allocated with the shape of `T` while this exists. It holds a `T`
@@ -117,7 +117,9 @@ impl<T> PerCpu<T> {
     ///
     /// # Safety
     /// The number is from [`PerCpu::into_raw`] of this type, in this process or in a parent of it.
-    /// It is converted back once, or at most one result is dropped, after the last use of all.
+    /// It is converted back once. Or several times: then at most one result is dropped, after the
+    /// last use of all, and all are used as references to one value may be: in several threads only
+    /// if it is `Sync`, and [`PerCpu::iter_mut`] while no other one is used.
     #[inline]
     #[must_use]
     pub unsafe fn from_raw(number: NonZeroU32) -> PerCpu<T> {

@@ -17,9 +17,10 @@ const ATTEMPTS: u32 = 16;
 
 /// Calls `call` with `head` after a grace period, like the kernel's function of this name.
 ///
-/// Costs about as much as a `free`: no atomic instruction, no wakeup, no allocation; once in 124
-/// calls, a short lock. May be called inside a read section; not for signal handlers. [`super`]
-/// says in which thread, in which order and when the callback runs.
+/// Costs about as much as a `free`: no atomic instruction, no lock, no allocation. Once in 124
+/// calls, and after a pause, it takes a short lock, and may wake the library's thread or start it,
+/// for which libc allocates. May be called inside a read section; not for signal handlers.
+/// [`super`] says in which thread, in which order and when the callback runs.
 ///
 /// A head that is queued already is reported in one line, and not queued again.
 ///

@@ -150,7 +150,8 @@ impl Srcu {
         })
     }
 
-    /// Begins a section. Never blocks; async-signal-safe.
+    /// Begins a section. Async-signal-safe. Never blocks, but in the child of a fork while another
+    /// thread uses the domain for the first time there.
     #[inline]
     pub fn read(&self) -> SrcuGuard<'_> {
         // Relaxed, here and below: any index is correct, and the membarrier orders the section.

@@ -17,7 +17,9 @@ pub struct Guard {
 
 /// Begins a read section.
 ///
-/// The outermost section costs two loads and a store: no atomic instruction, no fence. Any thread
+/// The outermost section costs two loads and a store: no atomic instruction, and no fence but in
+/// the first 256 of a thread, after [`enter_idle`](crate::enter_idle), and where membarrier is
+/// refused. Any thread
 /// may call this at any time without registration, also in a signal handler or a destructor of
 /// thread-local storage. Never blocks. The forking thread's sections stay open in the child.
 ///

@@ -95,8 +95,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         self.try_insert(key, value, guard).unwrap_or_else(|error| error.current)
     }
 
-    /// [`RcuHashMap::get_or_insert_with`] for a borrowed key, which is cloned only if it has no
-    /// value.
+    /// [`RcuHashMap::get_or_insert_with`] for a borrowed key, which is cloned only if a first
+    /// lookup finds no value.
     ///
     /// ```
     /// use sheaves::{map::RcuHashMap, rcu::read};
