@@ -70,8 +70,12 @@ exports! { "C"
     /// `nallocx` of jemalloc: the usable bytes of a block of this size, whose alignment is in the
     /// flags. A guarded sample has no more bytes than were requested.
     nallocx(size: usize, flags: c_int) -> usize = heap::usable_size_of(size, align_of_flags(flags));
-    /// `sdallocx` of jemalloc: [`free_sized`]. The size may be any up to that of [`nallocx`].
-    sdallocx(block: *mut c_void, size: usize, _flags: c_int) = free_sized(block, size);
+    /// `sdallocx` of jemalloc: [`free_sized`] of a block whose alignment is in the flags. The size
+    /// may be any up to that of [`nallocx`].
+    sdallocx(block: *mut c_void, size: usize, flags: c_int) = {
+        heap::slow::check_size(block.cast(), size, align_of_flags(flags), true);
+        free(block);
+    };
     /// `cfree`, removed in glibc 2.26, for old programs.
     cfree(block: *mut c_void) = free(block);
     /// glibc's second name of [`malloc`].

@@ -178,6 +178,8 @@ static void others(void) {
         CHECK(!posix_memalign(&block, 256, size));
         CHECK(nallocx(size, 8) >= size && nallocx(size, 8) <= malloc_usable_size(block));
         sdallocx(block, nallocx(size, 8), 8);
+        CHECK(!posix_memalign(&block, 256, size));
+        sdallocx(block, size, 8);
     }
     // Blocks of no bytes, also aligned ones that no size class serves.
     void (*free_aligned_sized)(void *, size_t, size_t) = dlsym(RTLD_DEFAULT, "free_aligned_sized");
