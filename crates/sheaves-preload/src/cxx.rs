@@ -16,7 +16,8 @@
 //! program's definition, if it has one, and of ours otherwise.
 //!
 //! When memory is out, each form calls the C++ runtime's operator of its name: the throwing ones
-//! call the program's new-handler and throw `std::bad_alloc`, the `nothrow` ones return null.
+//! call the program's new-handler and throw `std::bad_alloc`, the `nothrow` ones return null. The
+//! runtime may be the program's, or one that came with a module which the program has loaded.
 //!
 //! The sizes and alignments that `delete` receives are checked in a hardened process, if the
 //! program replaces no operator, and not used otherwise.
@@ -78,10 +79,13 @@ fn delete_sized(is_array: bool) -> DeleteSized {
 /// Switches on the checks of sizes and alignments in `delete`, unless the program has an operator
 /// of its own. Called when the object is loaded.
 pub(crate) fn check_sizes() {
-    let deletes = [DELETE.operator(), DELETE_ARRAY.operator()].map(|is| is as *const c_void);
-    let aligned = [DELETE_ALIGNED.operator(), DELETE_ARRAY_ALIGNED.operator()];
-    if are_ours(&deletes) && are_ours(&aligned.map(|is| is as *const c_void)) && !is_new_replaced()
-    {
+    let deletes = [
+        (c"_ZdlPv", DELETE.operator() as *const c_void),
+        (c"_ZdaPv", DELETE_ARRAY.operator() as *const c_void),
+        (c"_ZdlPvSt11align_val_t", DELETE_ALIGNED.operator() as *const c_void),
+        (c"_ZdaPvSt11align_val_t", DELETE_ARRAY_ALIGNED.operator() as *const c_void),
+    ];
+    if are_ours(&deletes) && !is_new_replaced() {
         // Relaxed, all: as above.
         for operator in &DELETE_SIZED {
             operator.store(delete_checked as *mut c_void, Ordering::Relaxed);
@@ -104,10 +108,11 @@ fn check(block: *mut c_void, size: usize, align: usize) {
     }
 }
 
-/// True if all operators are those of this object.
-fn are_ours(operators: &[*const c_void]) -> bool {
+/// True if all operators are those of this object, or stubs of the program, which jump to them.
+fn are_ours(operators: &[(&CStr, *const c_void)]) -> bool {
     let here = (&raw const ANSWER).cast();
-    operators.iter().all(|is| object::is_same_object(*is, here))
+    let is_ours = |is: *const c_void| is.is_null() || object::is_same_object(is, here);
+    operators.iter().all(|(name, is)| is_ours(*is) || is_ours(object::first_symbol(name)))
 }
 
 /// True when the program has replaced a `new` that the `nothrow` forms call.
@@ -128,10 +133,10 @@ static ANSWER: AtomicU8 = AtomicU8::new(UNKNOWN);
 #[cold]
 fn is_new_replaced_slow() -> bool {
     let operators = [
-        NEW.operator() as *const c_void,
-        NEW_ARRAY.operator() as *const c_void,
-        NEW_ALIGNED.operator() as *const c_void,
-        NEW_ARRAY_ALIGNED.operator() as *const c_void,
+        (c"_Znwm", NEW.operator() as *const c_void),
+        (c"_Znam", NEW_ARRAY.operator() as *const c_void),
+        (c"_ZnwmSt11align_val_t", NEW_ALIGNED.operator() as *const c_void),
+        (c"_ZnamSt11align_val_t", NEW_ARRAY_ALIGNED.operator() as *const c_void),
     ];
     let is_replaced = !are_ours(&operators);
     // Relaxed: as above.
@@ -145,19 +150,27 @@ fn unless_replaced(alloc: impl FnOnce() -> *mut u8) -> *mut u8 {
     if is_new_replaced() { core::ptr::null_mut() } else { alloc() }
 }
 
-/// The runtime's own operator of this name.
+/// Where a program that does not link the C++ runtime may have it from a module.
+const RUNTIMES: [&CStr; 3] = [c"libstdc++.so.6", c"libc++.so.1", c"libc++abi.so.1"];
+
+/// The runtime's own operator of this name. `None` where there is no runtime, and the operator may
+/// return null.
 ///
 /// # Safety
 /// The operator may be called by the function pointer `F`.
 #[cold]
-unsafe fn next<F: Copy>(name: &CStr) -> F {
+unsafe fn next<F: Copy>(name: &CStr) -> Option<F> {
+    let next = object::next_symbol(name);
+    let found = if next.is_null() { object::symbol_of_loaded(&RUNTIMES, name) } else { next };
     // SAFETY: the same contract.
-    unsafe { function::at(object::next_symbol(name)) }.unwrap_or_else(|| {
+    let operator = unsafe { function::at(found) };
+    if operator.is_none() && (is_new_replaced() || !name.to_bytes().ends_with(b"nothrow_t")) {
         report::die(format_args!(
-            "operator new cannot call the C++ runtime: the program does not link it (memory is \
-             out, or the program has an operator new of its own)"
+            "operator new cannot call the C++ runtime, which is not loaded (memory is out, or the \
+             program has an operator new of its own)"
         ))
-    })
+    }
+    operator
 }
 
 /// The block, if it is not null, or what the C++ runtime's operator returns or throws.
@@ -171,7 +184,7 @@ macro_rules! block_or_own {
         type Operator = extern "C-unwind" fn($($type),*) -> *mut c_void;
         // SAFETY: a symbol of this name is an operator of this type.
         let own = unsafe { next::<Operator>(CStr::from_bytes_with_nul(name).unwrap_or_default()) };
-        own($($arg),*)
+        own.map_or(core::ptr::null_mut(), |own| own($($arg),*))
     }};
 }
 

@@ -63,18 +63,26 @@ fn may_be_unloaded() -> bool {
 
 /// Keeps this object loaded until the process ends. Nothing to do for a program.
 fn hold() {
-    type Open = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
-    if !may_be_unloaded() {
-        return;
+    if may_be_unloaded()
+        && let Some(own) = object_at((&raw const COPY).cast())
+    {
+        // SAFETY: the object's own name; its constructors are running.
+        let _held = unsafe { hold_loaded(own.dli_fname) };
     }
+}
+
+/// The handle of an object that is loaded, and stays so for ever; null if it is not.
+///
+/// # Safety
+/// `name` is a C string.
+unsafe fn hold_loaded(name: *const c_char) -> *mut c_void {
+    type Open = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
     // By its name: a static program would get `dlopen`, and a warning of the linker.
     // SAFETY: null, or libc's function or the preload object's, which have this type.
     let open = unsafe { function::at::<Open>(symbol(c"dlopen")) };
-    if let (Some(open), Some(own)) = (open, object_at((&raw const COPY).cast())) {
-        let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
-        // SAFETY: the object's own name; its constructors are running. The handle is never closed.
-        let _held = unsafe { open(own.dli_fname, flags) };
-    }
+    let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
+    // SAFETY: the caller's contract. Nothing is loaded, and the handle is never closed.
+    open.map_or(core::ptr::null_mut(), |open| unsafe { open(name, flags) })
 }
 
 crate::run_when_loaded!(hold());
@@ -85,6 +93,28 @@ crate::run_when_loaded!(hold());
 pub fn next_symbol(name: &CStr) -> *mut c_void {
     // SAFETY: `name` is a C string.
     unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
+}
+
+/// The definition of a symbol in the first of these objects that is loaded, in whatever scope, and
+/// has one; null where there is none.
+///
+/// The dynamic linker may allocate for it.
+pub fn symbol_of_loaded(objects: &[&CStr], name: &CStr) -> *mut c_void {
+    let find = |object: &&CStr| {
+        // SAFETY: a C string.
+        let handle = unsafe { hold_loaded(object.as_ptr()) };
+        if handle.is_null() {
+            return None;
+        }
+        // SAFETY: an object that stays, and a C string.
+        let found = unsafe { libc::dlsym(handle, name.as_ptr()) };
+        (!found.is_null()).then_some(found)
+    };
+    let found = objects.iter().find_map(find);
+    // Otherwise the program's next call of it would return a failure of these.
+    // SAFETY: no precondition.
+    let _ = unsafe { libc::dlerror() };
+    found.unwrap_or(core::ptr::null_mut())
 }
 
 /// What the dynamic linker knows of an address; `None` where no object is loaded.

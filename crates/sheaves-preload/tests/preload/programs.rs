@@ -226,6 +226,35 @@ fn c_plus_plus_operators_keep_their_contracts() {
     }
 }
 
+/// A program in C may have the C++ runtime from a module alone, as Python has.
+#[test]
+fn operators_throw_in_a_module_of_a_program_without_the_runtime() {
+    if Command::new("g++").arg("--version").output().is_err() {
+        println!("g++ is not here");
+        return;
+    }
+    let program = compile_as("gcc", "module.c", &["-D_GNU_SOURCE"]);
+    let module = compile_as("g++", "module.cpp", &["-shared", "-fPIC"]);
+    let module = module.to_str().expect("a name in UTF-8");
+    for variables in CONFIGURATIONS {
+        run_silent(&program, &[module], variables, MINUTE);
+    }
+}
+
+/// Stubs of a program are no operators of its own.
+#[test]
+fn sizes_are_checked_in_a_program_that_takes_addresses_of_operators() {
+    if Command::new("g++").arg("--version").output().is_err() {
+        println!("g++ is not here");
+        return;
+    }
+    let program = compile_as("g++", "stub.cpp", &["-no-pie", "-fno-pie"]);
+    let mut command = on_object(&program, &[], &[("SHEAVES_HARDEN", "1")]);
+    let output = run_within(MINUTE, &mut command);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && errors.contains("another size"), "{output:?}");
+}
+
 #[test]
 fn operators_that_a_program_replaces_serve_its_other_forms() {
     if Command::new("g++").arg("--version").output().is_err() {
