@@ -9,7 +9,7 @@
 use core::ffi::{CStr, c_long, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-use sheaves_sys::{errno, object, request, sandbox};
+use sheaves_sys::{errno, lock, object, request, sandbox};
 
 /// libc's functions, which these hide; null until they are looked up.
 #[unsafe(link_section = ".sheaves_load")]
@@ -152,7 +152,14 @@ extern "C" fn before_syscall(
 fn note(is_entered: bool) {
     // The first sandbox may not permit what a second one would need. A child of `vfork` shares the
     // memory of its parent, and is about to call `exec`.
-    if is_entered && !sandbox::is_entered() && !request::is_other_process() {
+    if !is_entered || sandbox::is_entered() || request::is_other_process() {
+        return;
+    }
+    if lock::is_any_held_here() {
+        // A signal handler, in the middle of the library: its own locks cannot be waited for.
+        sandbox::approach();
+        sandbox::enter();
+    } else {
         errno::preserve(sheaves_heap::before_sandbox);
     }
 }
