@@ -18,12 +18,18 @@ pub struct MallInfo2([usize; 10]);
 #[derive(Debug, Clone, Copy)]
 pub struct MallInfo([c_int; 10]);
 
+/// The totals, with what is free as part of the heap.
+fn totals() -> Totals {
+    let totals = report::totals();
+    Totals { heap_bytes: totals.heap_bytes + totals.idle_bytes, ..totals }
+}
+
 /// `mallinfo2(3)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn mallinfo2() -> MallInfo2 {
     let Totals {
         used_bytes, cached_bytes, dirty_bytes, heap_bytes, large_bytes, large_blocks, ..
-    } = report::totals();
+    } = totals();
     let (used, free) = (used_bytes.saturating_sub(large_bytes), cached_bytes + dirty_bytes);
     MallInfo2([
         heap_bytes,
@@ -102,7 +108,7 @@ pub unsafe extern "C" fn malloc_info(options: c_int, stream: *mut c_void) -> c_i
     }
     let Totals {
         used_bytes, cached_bytes, dirty_bytes, heap_bytes, large_bytes, large_blocks, ..
-    } = report::totals();
+    } = totals();
     let mut text = Line::new();
     let _ = writeln!(
         text,

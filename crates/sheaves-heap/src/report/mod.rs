@@ -45,6 +45,8 @@ pub struct Totals {
     pub dirty_bytes: usize,
     /// Address space of the heap.
     pub heap_bytes: usize,
+    /// Of mappings that wait for blocks; part of `dirty_bytes`.
+    pub idle_bytes: usize,
     /// Bytes of the blocks with a mapping of their own.
     pub large_bytes: usize,
     /// Number of those blocks.
@@ -71,6 +73,7 @@ pub fn totals() -> Totals {
         cached_bytes: used_bytes.saturating_sub(out_bytes),
         dirty_bytes: dirty_bytes + large.idle_bytes,
         heap_bytes: mapped_bytes,
+        idle_bytes: large.idle_bytes,
         large_bytes: large.bytes,
         large_blocks: large.blocks,
         purged_bytes,

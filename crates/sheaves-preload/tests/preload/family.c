@@ -135,6 +135,16 @@ static void errno_is_kept(void) {
     }
 }
 
+// What is free is part of the arena, also where the heap has next to nothing.
+static void first_figures(void) {
+    void *mapped = malloc(60 << 20);
+    CHECK(mapped);
+    memset(mapped, 1, 60 << 20);
+    free(mapped);
+    struct mallinfo2 after = mallinfo2();
+    CHECK(after.fordblks + after.uordblks <= after.arena);
+}
+
 static void figures(void) {
     struct mallinfo2 before = mallinfo2();
     // In hardened mode blocks from 64 KiB on may have mappings of their own.
@@ -200,6 +210,7 @@ int main(int count, char **arguments) {
         malloc_stats();
         return 0;
     }
+    first_figures();
     sizes();
     overflow();
     alignments();
