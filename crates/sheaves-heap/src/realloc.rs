@@ -148,6 +148,13 @@ unsafe fn realloc_any(block: *mut u8, size: usize, frame: Frame) -> *mut u8 {
     }
     let old = slow::usable(address);
     let new = alloc_to_move(old, size, frame);
+    if new.is_null()
+        && !is_debug()
+        && let Some(resized) = resize_in_place(address, size, frame)
+    {
+        // The attempt has returned what was idle, which is enough without the old block beside it.
+        return with_exposed_provenance_mut(resized);
+    }
     if !new.is_null() {
         // SAFETY: both blocks have at least that many bytes.
         unsafe { copy(block, new, old.min(size)) };

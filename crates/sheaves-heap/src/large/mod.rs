@@ -13,6 +13,7 @@
 
 pub(crate) mod hardened;
 mod idle;
+mod room;
 mod sizes;
 mod table;
 
@@ -27,6 +28,7 @@ use sheaves_sys::{clock, map, probe};
 use idle::{Idle, Pages};
 
 pub(crate) use hardened::is_retired;
+use room::return_unused;
 pub(crate) use table::TABLE;
 use table::{Entry, KEPT, Table};
 
@@ -52,6 +54,9 @@ fn alloc_unlimited(size: usize, align: usize) -> (usize, bool) {
             trim(0);
             address = hardened::alloc(size, align);
         }
+        if address == 0 && return_unused(size) {
+            address = hardened::alloc(size, align);
+        }
         return (address, true);
     }
     let page = map::page_bytes();
@@ -67,7 +72,7 @@ fn alloc_unlimited(size: usize, align: usize) -> (usize, bool) {
         if let Some(address) = alloc_kept(bytes, align, usize::MAX) {
             return (address, true);
         }
-        mapped = map_after_return(bytes, align);
+        mapped = return_unused(bytes).then(|| map::aligned(bytes, align)).flatten();
     }
     let Some(address) = mapped else { return NONE };
     if !TABLE.lock().insert(Entry { address, bytes }) {
@@ -76,17 +81,6 @@ fn alloc_unlimited(size: usize, align: usize) -> (usize, bool) {
         return NONE;
     }
     (address, true)
-}
-
-/// Tries again after everything unused has gone back, if that may be enough. A limit on address
-/// space counts what the heap has mapped.
-#[cold]
-fn map_after_return(bytes: usize, align: usize) -> Option<usize> {
-    if chunk::footprint().mapped_bytes < bytes {
-        return None;
-    }
-    internal::trim(Reach::Quiet);
-    map::aligned(bytes, align)
 }
 
 /// A block that has room to grow in an idle range, if there is one; else 0.

@@ -64,6 +64,47 @@ static int idle(void) {
 	return 0;
 }
 
+/* Allows the process this many bytes of address space more than it has. */
+static int leave(unsigned long bytes) {
+	unsigned long pages = 0;
+	FILE *file = fopen("/proc/self/statm", "r");
+	if (!file || fscanf(file, "%lu", &pages) != 1)
+		return 1;
+	fclose(file);
+	return limit(RLIMIT_AS, pages * sysconf(_SC_PAGESIZE) + bytes);
+}
+
+/* A block that is larger than the heap fits once the heap has been returned. */
+static int heap(void) {
+	enum { BLOCKS = 80000 };
+	static void *blocks[BLOCKS];
+	for (int i = 0; i < BLOCKS; i++)
+		if (!(blocks[i] = malloc(1000)))
+			return 2;
+	if (leave(60 * MIB))
+		return 3;
+	for (int i = 0; i < BLOCKS; i++)
+		free(blocks[i]);
+	return malloc(120 * MIB) ? 0 : 4;
+}
+
+/* A block may grow where it is, or move, once what others have left idle has been returned. */
+static int growth(void) {
+	void *blocks[8], *between[8];
+	void *block = malloc(450 * MIB);
+	for (int i = 0; i < 8; i++) {
+		blocks[i] = malloc(50 * MIB);
+		between[i] = malloc(2 * MIB);
+		if (!block || !blocks[i] || !between[i])
+			return 2;
+	}
+	for (int i = 0; i < 8; i++)
+		free(blocks[i]);
+	if (leave(100 * MIB))
+		return 3;
+	return realloc(block, 650 * MIB) ? 0 : 4;
+}
+
 /* With all mappings used up, the ends of blocks cannot be unmapped. */
 static int mappings(void) {
 	enum { BLOCKS = 40, BYTES = 250 << 20, SPLITS = 66000 };
@@ -122,6 +163,10 @@ int main(int count, char **arguments) {
 		return file_size();
 	if (!strcmp(which, "idle"))
 		return idle();
+	if (!strcmp(which, "heap"))
+		return heap();
+	if (!strcmp(which, "growth"))
+		return growth();
 	if (!strcmp(which, "mappings"))
 		return mappings();
 	if (!strcmp(which, "many"))

@@ -107,11 +107,11 @@ fn memory_that_is_filled_again_costs_no_page_faults() {
     }
 }
 
-/// A small file size, address space that large blocks have left idle, no mapping left.
+/// A small file size, address space that blocks have left unused, no mapping left.
 #[test]
 fn programs_run_at_the_limits_of_the_system() {
     let program = compile("gcc", "limits.c");
-    for which in ["file-size", "idle", "mappings"] {
+    for which in ["file-size", "idle", "heap", "growth", "mappings"] {
         // Not in debug mode, where freed blocks stay inaccessible.
         for variables in &CONFIGURATIONS[..4] {
             run_silent(&program, &[which], variables, MINUTE);
