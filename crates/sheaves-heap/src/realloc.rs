@@ -208,7 +208,8 @@ fn resize_in_place(address: usize, size: usize, frame: Frame) -> Option<usize> {
                 return None;
             }
             let usable = classes::usable_bytes(class);
-            if !stays(usable, size) {
+            let is_same = is_hardened() && classes::of_request(size, QUANTUM_BYTES) == Some(class);
+            if !is_same && !stays(usable, size) {
                 return None;
             }
             if granule::is_watched(address) {

@@ -14,8 +14,8 @@ use std::sync::{Barrier, Mutex, MutexGuard};
 use std::thread;
 
 use sheaves_heap::{
-    alloc_layout, check_freed, dealloc_layout, free, free_rcu_layout, malloc, slow, trim,
-    usable_size,
+    alloc_layout, check_freed, dealloc_layout, free, free_rcu_layout, malloc, realloc, slow, trim,
+    usable_size, usable_size_of,
 };
 use sheaves_rcu::defer;
 use sheaves_slab::internal::by_id::is_freed;
@@ -265,6 +265,20 @@ fn both_paths_serve_a_size_alike() {
     }
 }
 
+/// A block that another one of its class would replace is resized where it is. At level 2 none is:
+/// its size is recorded.
+fn blocks_stay_in_their_class() {
+    for size in 1..1000 {
+        let block = malloc(size);
+        // SAFETY: from this heap; here and below.
+        let other = unsafe { realloc(block, size + 1) };
+        let is_same = usable_size_of(size, 16) == usable_size_of(size + 1, 16);
+        assert!(other == block || !is_same, "{size}");
+        // SAFETY: as above.
+        unsafe { free(other) };
+    }
+}
+
 /// Callers with a layout know the classes of the default mode only.
 fn layouts_are_freed_by_their_owners() {
     for align in [1, 16, 64, 512, 4096] {
@@ -318,6 +332,7 @@ fn harden() -> MutexGuard<'static, ()> {
 fn both_paths_and_layouts() {
     let _alone = harden();
     both_paths_serve_a_size_alike();
+    blocks_stay_in_their_class();
     layouts_are_freed_by_their_owners();
     all_bytes_are_checked_at_level_2();
     pairs_take_no_more_than_a_quarantine();
