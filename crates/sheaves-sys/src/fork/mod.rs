@@ -27,6 +27,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsiz
 use crate::lock::word::Word;
 use crate::{map, process, tls};
 
+pub(crate) mod attempt;
 pub(crate) mod generation;
 
 pub use generation::{age_ms, generation, is_gone};
@@ -223,11 +224,14 @@ extern "C" fn prepare() {
         return;
     }
     IS_ALONE.store(tls::is_single_threaded(), Ordering::Relaxed);
-    prepare_layers();
+    if !prepare_layers() {
+        finish(|handlers| (handlers.parent)());
+    }
 }
 
 /// Takes all locks, those of the highest layer first. Under [`PREPARING`].
-fn prepare_layers() {
+fn prepare_layers() -> bool {
+    attempt::begin();
     for layer in (0..LAYERS).rev() {
         if let Some(handlers) = handlers_of(layer) {
             (handlers.prepare)();
@@ -235,6 +239,7 @@ fn prepare_layers() {
             READY.fetch_or(1 << layer, Ordering::Relaxed);
         }
     }
+    attempt::has_all()
 }
 
 extern "C" fn parent() {
@@ -278,7 +283,8 @@ fn run_late_handlers() {
     begin_process();
     PREPARING.acquire_for_fork();
     READY.store(0, Ordering::Relaxed);
-    prepare_layers();
+    // No thread is left that would keep a lock.
+    let _has_all = prepare_layers();
     finish(|handlers| (handlers.child)());
     IS_LATE.store(false, Ordering::Relaxed);
 }

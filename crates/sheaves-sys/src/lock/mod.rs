@@ -77,7 +77,7 @@ impl<T> Lock<T> {
     ///
     /// From then on [`Lock::lock`] and [`Lock::try_lock`] of the same thread re-enter it at once.
     /// If the thread holds the lock already, or there is no other thread ([`fork::is_alone`]), this
-    /// does nothing, and neither does [`Lock::release`].
+    /// does nothing, and neither does [`Lock::release`]. Nor where the fork could not be prepared.
     ///
     /// Aborts in a child whose fork was not prepared if another thread held the lock: what it
     /// guards may be half changed.
@@ -86,8 +86,7 @@ impl<T> Lock<T> {
             return;
         }
         fork::run_pending_handlers();
-        self.word.acquire_for_fork();
-        if self.word.has_owner_died() {
+        if fork::attempt::acquire(&self.word) && self.word.has_owner_died() {
             fork::die_unprepared();
         }
     }

@@ -152,6 +152,16 @@ impl Word {
         }
     }
 
+    /// [`Word::acquire_for_fork`] without waiting.
+    pub(crate) fn try_acquire_for_fork(&self) -> bool {
+        let is_owned = self.is_owned_here();
+        if !is_owned && (self.try_acquire() || self.try_take_over()) {
+            self.note_fork();
+            return true;
+        }
+        is_owned
+    }
+
     /// From now on a fork holds the word, which the calling thread has taken.
     pub(crate) fn note_fork(&self) {
         // Relaxed: read by this thread alone.
