@@ -31,15 +31,23 @@ impl Crew {
         }
     }
 
-    /// Waits for all threads; returns the names of those that do not end.
+    /// Waits for all threads; returns the names of those that do not end, or that panicked.
     pub(crate) fn end(mut self) -> Vec<String> {
+        let name = |thread: &JoinHandle<()>| thread.thread().name().unwrap_or("?").to_owned();
         let begin = Instant::now();
+        let mut failed = Vec::new();
         while !self.0.is_empty() && begin.elapsed().as_secs() < END_SECONDS {
             // A thread that awaits sleeps until it is woken; only this wake-up is not by a waker.
             self.0.iter().for_each(|thread| thread.thread().unpark());
             std::thread::sleep(Duration::from_millis(5));
-            self.0.retain(|thread| !thread.is_finished());
+            for ended in self.0.extract_if(.., |thread| thread.is_finished()) {
+                let name = name(&ended);
+                if ended.join().is_err() {
+                    failed.push(format!("{name}, which panicked"));
+                }
+            }
         }
-        self.0.iter().map(|thread| thread.thread().name().unwrap_or("?").to_owned()).collect()
+        failed.extend(self.0.iter().map(name));
+        failed
     }
 }
