@@ -192,6 +192,7 @@ fn compare(row: &mut Judge<'_>, load: Load) {
         row.compare("sheaves", other, None);
     }
     row.compare("after", "before", None);
+    LIBURCU.iter().for_each(|other| row.ratio("sheaves", other));
     if let Some(best) = row.best(&LIBURCU).filter(|_| row.has_all_peers(&LIBURCU)) {
         row.hold("sheaves", best, Some(1.0 / SPEEDUP_LIBURCU));
     }
