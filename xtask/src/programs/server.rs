@@ -1,7 +1,10 @@
 //! A server of one round: started under an allocator, loaded by a client, measured, stopped.
 
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
@@ -17,7 +20,13 @@ pub(super) struct Server {
     /// What it had used when the load began.
     before: Usage,
     begin: Instant,
+    /// The most memory of all its processes that a thread has seen since the load began. The thread
+    /// ends with this.
+    peak_kib: Arc<AtomicU64>,
 }
+
+/// How often the memory of several processes is added up. A server forks some for each client.
+const LOOK: Duration = Duration::from_millis(50);
 
 impl Server {
     /// Starts `command` under `preload` and waits until `ready`.
@@ -32,7 +41,8 @@ impl Server {
         command.stdout(output.try_clone()?).stderr(output);
         let name = command.get_program().to_string_lossy().into_owned();
         let child = command.spawn().with_context(|| format!("cannot run {name}"))?;
-        let mut server = Server { child, before: Usage::default(), begin: Instant::now() };
+        let (before, begin) = (Usage::default(), Instant::now());
+        let mut server = Server { child, before, begin, peak_kib: Arc::default() };
         wait_until(&name, ready).with_context(|| last_lines(log))?;
         ensure!(server.child.try_wait()?.is_none(), "{name} has ended: {}", last_lines(log));
         let maps = std::fs::read_to_string(format!("/proc/{}/maps", server.child.id()))?;
@@ -48,19 +58,33 @@ impl Server {
     /// The load begins now.
     pub(super) fn begin(&mut self) -> anyhow::Result<()> {
         self.before = usage::of_server(self.child.id())?;
+        self.peak_kib = Arc::default();
+        let (peak, process) = (Arc::downgrade(&self.peak_kib), self.child.id());
+        std::thread::spawn(move || {
+            while let Some(peak_kib) = peak.upgrade() {
+                // A process may end while we look.
+                let now_kib = usage::of_server(process).map_or(0, |usage| usage.peak_kib);
+                // Relaxed: a number.
+                peak_kib.fetch_max(now_kib, Ordering::Relaxed);
+                drop(peak_kib);
+                std::thread::sleep(LOOK);
+            }
+        });
         self.begin = Instant::now();
         Ok(())
     }
 
     /// The load has ended: what it has used.
-    pub(super) fn end(&self) -> anyhow::Result<Usage> {
+    pub(super) fn end(&mut self) -> anyhow::Result<Usage> {
         let seconds = self.begin.elapsed().as_secs_f64();
         let after = usage::of_server(self.child.id())?;
+        ensure!(self.child.try_wait()?.is_none(), "the server has ended");
         Ok(Usage {
             seconds,
             processor_seconds: after.processor_seconds - self.before.processor_seconds,
             faults: after.faults.saturating_sub(self.before.faults),
-            peak_kib: after.peak_kib,
+            // Relaxed: as above.
+            peak_kib: after.peak_kib.max(self.peak_kib.load(Ordering::Relaxed)),
         })
     }
 }

@@ -18,10 +18,13 @@ pub(super) struct Usage {
     pub(super) processor_seconds: f64,
     /// Page faults that needed no disk.
     pub(super) faults: u64,
-    /// Peak resident memory in KiB: of the largest process of a command, and of all processes of a
-    /// server without what they share.
+    /// Peak resident memory in KiB: of the largest process of a command, but of the process that
+    /// started it at least, and of all processes of a server without what they share.
     pub(super) peak_kib: u64,
 }
+
+/// What the loader says of an object that it does not load.
+const REFUSED: &str = "cannot be preloaded";
 
 /// Runs a command `times` under `preload`; the usage is that of one run. Its output goes to `log`.
 ///
@@ -54,6 +57,8 @@ pub(super) fn of_command(
     let output = std::fs::File::create(log)?;
     let status = measured.stdout(output.try_clone()?).stderr(output).status()?;
     ensure!(status.success(), "{status}: {}", last_lines(log));
+    let is_refused = std::fs::read_to_string(log).is_ok_and(|text| text.contains(REFUSED));
+    ensure!(!is_refused, "the loader refuses {}", preload.display());
     serde_json::from_str(&std::fs::read_to_string(&report)?).context("the usage of a command")
 }
 
