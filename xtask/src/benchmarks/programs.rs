@@ -16,7 +16,9 @@ use crate::programs::{AGAIN, OURS, is_peer};
 const TABLE: &str = "programs";
 
 const HEAD: &str = "Programs to the same on glibc's malloc: throughput, more is better; processor \
-                    time for the same work and, in brackets, peak memory, less is better.";
+                    time for the same work and, in brackets, peak memory, less is better. jemalloc \
+                    and tcmalloc (that of gperftools) are Debian's. Means are over the programs \
+                    that run on all.";
 
 /// A report: the fields that are used here.
 #[derive(Deserialize)]
@@ -103,7 +105,8 @@ pub(super) fn all(folder: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// The README's rows: geometric means over the programs; empty where the machine has no report.
+/// The README's rows: geometric means over the programs, and the range of the peers; empty where
+/// the machine has no report.
 pub(super) fn in_readme(folder: &Path) -> anyhow::Result<String> {
     let Some(report) = report_in::<Report>(folder, TABLE)? else { return Ok(String::new()) };
     let mut text = String::new();
@@ -111,7 +114,7 @@ pub(super) fn in_readme(folder: &Path) -> anyhow::Result<String> {
     let again = report.named(AGAIN)?;
     let peers = report.allocators.iter().enumerate().filter(|(_, name)| is_peer(name));
     let peers: Vec<Figures> = peers.map(|(index, _)| report.mean(index)).collect();
-    let count = report.programs.len();
+    let count = report.common().count();
     for (words, figure) in ROWS {
         let (own, peers) = (number(figure(&ours)), range(peers.iter().map(figure)));
         let noise = number(figure(&again));
@@ -129,8 +132,13 @@ impl Report {
         Ok(self.mean(index.with_context(|| format!("{TABLE} has no {name}"))?))
     }
 
+    /// The programs that run on all allocators.
+    fn common(&self) -> impl Iterator<Item = &Program> {
+        self.programs.iter().filter(|program| program.rows.iter().all(Option::is_some))
+    }
+
     fn mean(&self, allocator: usize) -> Figures {
-        let run = self.programs.iter().filter_map(|program| program.figures(allocator));
+        let run = self.common().filter_map(|program| program.figures(allocator));
         Figures::mean(&run.collect::<Vec<_>>())
     }
 }

@@ -24,10 +24,20 @@ pub(super) fn figures_of(machines: &[PathBuf]) -> anyhow::Result<String> {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "| {} | {own} | {best} | {ratio} | `{}` |", line.words, line.table);
     }
+    let mut with_programs = Vec::new();
     for folder in machines {
-        text.push_str(&programs::in_readme(folder)?);
+        let rows = programs::in_readme(folder)?;
+        if !rows.is_empty() {
+            with_programs.push(name_of(folder));
+            text.push_str(&rows);
+        }
     }
     let names: Vec<_> = machines.iter().map(|folder| name_of(folder)).collect();
-    let _ = writeln!(text, "\nRanges over {}, with two CPUs each.", names.join(", "));
+    let (names, with_programs) = (names.join(", "), with_programs.join(", "));
+    let _ = writeln!(
+        text,
+        "\nRanges over {names}, with two CPUs each; programs on {with_programs}, beside the range \
+         of the peers."
+    );
     Ok(text)
 }

@@ -29,7 +29,7 @@ const REFERENCES: [Reference; 9] = [
         ours: "sheaves",
     },
     Reference {
-        words: "000: its footprint",
+        words: "000: bytes that wait to be freed",
         published: "0.97 (SLAB), 1.51 (SLUB)",
         table: "bulk",
         workload: "bulk-footprint/1t",
@@ -65,7 +65,7 @@ const REFERENCES: [Reference; 9] = [
         ours: "FIXED",
     },
     Reference {
-        words: "003: ten waiters woken directly, mean of a call",
+        words: "003: ten waiters woken directly beside 10,000 callbacks, mean of a call",
         published: "2.24",
         table: "synchronize",
         workload: "10x1000+flood",
