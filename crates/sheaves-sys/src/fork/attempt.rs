@@ -3,8 +3,11 @@
 //! Another thread may wait for that lock, and hold one that the fork wants: then neither would go
 //! on. So such a fork waits for each lock for a limited time. Where it does not get one, it is not
 //! prepared: what it has taken is released before the process is copied.
+//!
+//! A handler may also interrupt a fork that takes its locks, or releases them, and fork itself.
+//! That fork is not prepared either: other threads have some of the locks.
 
-use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 use crate::lock::word::Word;
 use crate::{futex, tls};
@@ -18,6 +21,19 @@ const TRIES: u8 = 1;
 const HAS_FAILED: u8 = 2;
 /// How the current fork takes locks. Changes under [`super::PREPARING`].
 static MODE: AtomicU8 = AtomicU8::new(WAITS);
+
+/// The current fork has all locks. Changes under [`super::PREPARING`].
+static IS_PREPARED: AtomicBool = AtomicBool::new(false);
+
+pub(super) fn note_prepared(is_prepared: bool) {
+    // Relaxed: under the lock.
+    IS_PREPARED.store(is_prepared, Ordering::Relaxed);
+}
+
+pub(super) fn is_prepared() -> bool {
+    // Relaxed: as above.
+    IS_PREPARED.load(Ordering::Relaxed)
+}
 
 /// Before the locks of a fork are taken.
 pub(super) fn begin() {

@@ -65,8 +65,8 @@ pub fn is_gone(thread: usize, generation: usize, mask: usize) -> bool {
 /// True while the thread that has forked this process may hold locks of [`crate::lock::bits`] from
 /// before the fork.
 pub(crate) fn forker_holds() -> bool {
-    // Relaxed: a thread that takes such a lock over compares its word.
-    FORKER_HOLDS.load(Ordering::Relaxed) != 0
+    // Acquire pairs with the Release in `note_held_slow`: the lock's word has been released.
+    FORKER_HOLDS.load(Ordering::Acquire) != 0
 }
 
 /// The calling thread has released such a lock, and holds this many.
@@ -79,8 +79,9 @@ pub(crate) fn note_held(count: u8) {
 
 #[cold]
 fn note_held_slow(count: usize) {
-    // Relaxed, both: as in `forker_holds`; written where there is one thread.
+    // Relaxed: written where there is one thread.
     if FORKER.load(Ordering::Relaxed) == tls::thread_pointer() {
-        FORKER_HOLDS.fetch_min(count, Ordering::Relaxed);
+        // Release pairs with the Acquire in `forker_holds`.
+        FORKER_HOLDS.fetch_min(count, Ordering::Release);
     }
 }

@@ -29,6 +29,7 @@ use crate::{map, process, tls};
 
 pub(crate) mod attempt;
 pub(crate) mod generation;
+mod macros;
 
 pub use generation::{age_ms, generation, is_gone};
 
@@ -111,62 +112,6 @@ pub fn announce(layer: Layer, handlers: &'static Handlers) {
     ANNOUNCED[layer as usize].store(handlers, Ordering::Release);
 }
 
-/// Runs a statement when the object is loaded, before there are threads. Not under Miri, which
-/// knows few of the calls that are made then: first uses do the same.
-#[macro_export]
-macro_rules! run_when_loaded {
-    ($statement:expr) => {
-        const _: () = {
-            #[unsafe(link_section = ".text.sheaves_load")]
-            extern "C" fn constructor() {
-                $statement;
-            }
-            #[used]
-            #[cfg_attr(not(miri), unsafe(link_section = ".init_array"))]
-            static CONSTRUCTOR: extern "C" fn() = constructor;
-        };
-    };
-}
-
-/// [`fork::announce`](crate::fork::announce) when the object is loaded.
-///
-/// A layer that announced itself at its first use could be doing so, with its locks held, when
-/// another thread forks: the child would wait for these locks for ever.
-#[macro_export]
-macro_rules! announce_when_loaded {
-    ($layer:ident, $handlers:expr) => {
-        $crate::run_when_loaded!($crate::fork::announce($crate::fork::Layer::$layer, $handlers));
-    };
-}
-
-/// Defines the handlers `prepare` and `release` for locks, which are taken in this order.
-#[macro_export]
-macro_rules! fork_locks {
-    ($($lock:expr),+) => {
-        fn prepare() {
-            $($lock.acquire();)+
-        }
-
-        fn release() {
-            // SAFETY: taken by `prepare`, in the thread that forked, without a guard.
-            $(unsafe { $lock.release() };)+
-        }
-    };
-}
-
-/// For handlers in a child: stores a value in an atomic word, if another one is there. A store
-/// copies the page.
-#[macro_export]
-macro_rules! restart_word {
-    ($word:expr, $value:expr) => {{
-        let (word, value) = (&$word, $value);
-        // Relaxed, both: the child has one thread.
-        if word.load(::core::sync::atomic::Ordering::Relaxed) != value {
-            word.store(value, ::core::sync::atomic::Ordering::Relaxed);
-        }
-    }};
-}
-
 /// Number of runs of the prepare handler in this process.
 pub fn prepared_count() -> usize {
     // Relaxed: a counter for tests and reports; nothing is published through it.
@@ -197,6 +142,7 @@ pub fn handlers_of(layer: usize) -> Option<&'static Handlers> {
 
 /// Runs a handler of every layer that has prepared, the lowest first, and ends the fork.
 fn finish(run: impl Fn(&Handlers)) {
+    attempt::note_prepared(false);
     // Relaxed, both: under the lock, which the forking thread holds.
     let ready = READY.load(Ordering::Relaxed);
     let layers = (0..LAYERS).filter(|layer| ready & (1 << layer) != 0);
@@ -215,16 +161,23 @@ extern "C" fn prepare() {
         NESTED.fetch_add(1, Ordering::Relaxed);
         return;
     }
-    if tls::locks() == 0 {
-        PREPARING.acquire_for_fork();
-    } else if PREPARING.try_acquire() {
-        PREPARING.note_fork();
-    } else {
-        // Another fork may wait for a lock of the code that a signal handler interrupts here.
-        return;
+    let mut has_all = false;
+    // Once, but in the child of a handler that has interrupted this and forked, and released all.
+    while !PREPARING.is_forking() {
+        if tls::locks() == 0 {
+            PREPARING.acquire_for_fork();
+        } else if PREPARING.try_acquire() {
+            PREPARING.note_fork();
+        } else {
+            // Another fork may wait for a lock of the code that a signal handler interrupts here.
+            return;
+        }
+        IS_ALONE.store(tls::is_single_threaded(), Ordering::Relaxed);
+        has_all = prepare_layers();
     }
-    IS_ALONE.store(tls::is_single_threaded(), Ordering::Relaxed);
-    if !prepare_layers() {
+    if has_all {
+        attempt::note_prepared(true);
+    } else {
         finish(|handlers| (handlers.parent)());
     }
 }
@@ -258,7 +211,7 @@ extern "C" fn parent() {
 /// In the child of a nested fork no fork is in progress any more: the handlers of the outer fork
 /// find nothing to release.
 extern "C" fn child() {
-    if PREPARING.is_forking() {
+    if is_prepared() {
         begin_process();
         finish(|handlers| (handlers.child)());
     } else {
@@ -299,7 +252,7 @@ pub(crate) fn die_unprepared() -> ! {
 
 /// In a child, before its handlers run: these may call [`run_pending_handlers`].
 fn begin_process() {
-    restart_word!(NESTED, 0);
+    crate::restart_word!(NESTED, 0);
     generation::begin();
     set_none_pending();
 }
@@ -349,11 +302,16 @@ fn run_pending_handlers_slow() {
     if !is_pending() {
         return;
     }
-    if PREPARING.is_forking() {
+    if is_prepared() {
         child();
     } else {
         run_late_handlers();
     }
+}
+
+/// True while the calling thread has all locks for a fork: not while it takes or releases them.
+fn is_prepared() -> bool {
+    PREPARING.is_forking() && attempt::is_prepared()
 }
 
 /// Maps the page that the kernel clears in children. Before there are threads.
@@ -395,4 +353,4 @@ pub fn register() {
     }
 }
 
-run_when_loaded!(register());
+crate::run_when_loaded!(register());
