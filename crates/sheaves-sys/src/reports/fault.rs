@@ -141,7 +141,11 @@ unsafe fn pass_on(action: usize, signal: c_int, info: *mut libc::siginfo_t, cont
         libc::SIG_IGN if !is_fault => {}
         libc::SIG_DFL | libc::SIG_IGN => {
             // SAFETY: the default action; no function is installed.
-            unsafe { libc::signal(signal, libc::SIG_DFL) };
+            if unsafe { libc::signal(signal, libc::SIG_DFL) } == libc::SIG_ERR {
+                // A sandbox refuses it. The fault would happen again and again.
+                // SAFETY: abort has no precondition.
+                unsafe { libc::abort() };
+            }
             if !is_fault {
                 // Delivered when this handler returns. A fault happens again by itself.
                 // SAFETY: raise has no precondition.
