@@ -9,12 +9,19 @@ use core::fmt::Write as _;
 use crate::process;
 use crate::report::Line;
 
+/// The process's groups cannot be read: there are none, or files cannot be opened any more.
+#[derive(Debug)]
+pub struct Unreadable;
+
 /// The lowest limit in bytes: of `memory.max` and `memory.high`, or `memory.limit_in_bytes`. `None`
 /// where there is none. Some ten system calls; never allocates.
-pub fn limit_bytes() -> Option<u64> {
+///
+/// # Errors
+/// [`Unreadable`].
+pub fn limit_bytes() -> Result<Option<u64>, Unreadable> {
     let mut buffer = [0; 4096];
-    let groups = read(c"/proc/self/cgroup", &mut buffer)?;
-    limit_under("/sys/fs/cgroup", groups)
+    let groups = read(c"/proc/self/cgroup", &mut buffer).ok_or(Unreadable)?;
+    Ok(limit_under("/sys/fs/cgroup", groups))
 }
 
 fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> Option<&'a str> {

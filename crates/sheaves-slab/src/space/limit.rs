@@ -76,7 +76,7 @@ fn near(limit: usize) -> usize {
 /// Sets the limit that `SHEAVES_LIMIT` asks for.
 pub(crate) fn start_option() {
     let Some(limit) = options::LIMIT.limit() else { return };
-    let system = || cgroup::limit_bytes().map_or(usize::MAX, |bytes| bytes as usize);
+    let system = || cgroup::limit_bytes().ok().flatten().map_or(usize::MAX, |it| it as usize);
     match limit {
         Limit::Auto => {
             IS_AUTO.set(1);
@@ -89,10 +89,13 @@ pub(crate) fn start_option() {
     }
 }
 
-/// Reads the control groups' limit again, if it is the limit.
+/// Reads the control groups' limit again, if it is the limit. It stays where they cannot be read:
+/// in a sandbox, without `/proc`, without a free descriptor.
 pub(crate) fn read_again() {
-    if IS_AUTO.get() == 1 {
-        let limit = cgroup::limit_bytes().map_or(usize::MAX, |bytes| bytes as usize);
+    if IS_AUTO.get() == 1
+        && let Ok(limit) = cgroup::limit_bytes()
+    {
+        let limit = limit.map_or(usize::MAX, |bytes| bytes as usize);
         if limit != LIMIT.get() {
             change_to(limit);
         }
