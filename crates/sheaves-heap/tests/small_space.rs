@@ -1,7 +1,9 @@
 //! The heap where the address space is too small for its window, as with 39 bits: it starts in what
 //! is left, and works to that limit.
 //!
-//! One test, because it fills the address space of its process.
+//! One test, in processes of its own, because it fills the address space.
+
+use std::process::Command;
 
 use sheaves_heap::{free, malloc};
 
@@ -10,6 +12,14 @@ const LEFT_BYTES: usize = 4 << 30;
 /// Other libraries need some of it while the test runs.
 const FILL_BYTES_MIN: usize = 1 << 28;
 const BLOCK_BYTES: usize = 1 << 20;
+/// Sizes of classes whose slabs have two granules or more.
+const IN_SLABS: [usize; 3] = [2 << 10, 5 << 10, 40 << 10];
+/// Sheaves hold less, and are flushed.
+const BLOCKS: usize = 2000;
+const GRANULE_BYTES: usize = 64 << 10;
+const CHUNK_BYTES: usize = 2 << 20;
+/// Set in the processes that the test starts: the granule of a chunk at which what is left ends.
+const CASE: &str = "SHEAVES_CASE";
 
 /// Reserves addresses, without memory; `None` where there is no such range.
 fn reserve(bytes: usize) -> Option<*mut libc::c_void> {
@@ -21,7 +31,29 @@ fn reserve(bytes: usize) -> Option<*mut libc::c_void> {
 
 #[test]
 fn heap_works_to_the_limit_of_a_small_address_space() {
-    let left = reserve(LEFT_BYTES).unwrap();
+    if let Ok(granule) = std::env::var(CASE) {
+        fill_what_is_left(granule.parse().unwrap());
+        return;
+    }
+    for granule in ["0", "1", "2"] {
+        for hardened in ["0", "1"] {
+            let output = Command::new(std::env::current_exe().unwrap())
+                .arg("--nocapture")
+                .envs([(CASE, granule), ("SHEAVES_HARDEN", hardened)])
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{granule}, hardened {hardened}: {output:?}");
+            println!("{}", String::from_utf8_lossy(&output.stdout));
+        }
+    }
+}
+
+/// Fills the address space, but for a range that ends at a granule of a chunk, and uses a heap
+/// there.
+fn fill_what_is_left(granule: usize) {
+    let start = reserve(LEFT_BYTES + 2 * CHUNK_BYTES).unwrap();
+    let ahead = start.align_offset(CHUNK_BYTES) + granule * GRANULE_BYTES;
+    let left = start.wrapping_byte_add(ahead);
     let mut bytes = 1 << 46;
     while bytes >= FILL_BYTES_MIN {
         if reserve(bytes).is_none() {
@@ -30,7 +62,24 @@ fn heap_works_to_the_limit_of_a_small_address_space() {
     }
     // SAFETY: reserved above, and never used.
     assert_eq!(unsafe { libc::munmap(left, LEFT_BYTES) }, 0);
+    flush_slabs();
+    if std::env::var("SHEAVES_HARDEN").as_deref() == Ok("0") {
+        work_to_the_limit();
+    }
+}
 
+/// Objects come back from sheaves to slabs, which are found by the alignment of their granules.
+fn flush_slabs() {
+    for size in IN_SLABS {
+        let blocks: Vec<_> = (0..BLOCKS).map(|_| malloc(size)).collect();
+        assert!(blocks.iter().all(|block| !block.is_null()), "no memory for {size} bytes");
+        // SAFETY: allocated above, and not used any more.
+        blocks.iter().for_each(|block| unsafe { free(*block) });
+    }
+}
+
+/// Fills the heap, empties it and fills it again.
+fn work_to_the_limit() {
     let fill = || {
         let blocks = core::iter::repeat_with(|| malloc(BLOCK_BYTES));
         blocks.take_while(|block| !block.is_null()).collect::<Vec<_>>()

@@ -245,10 +245,10 @@ fn total(sizes: [usize; REGIONS.len()]) -> usize {
     sizes.iter().map(|bytes| bytes + GUARD_BYTES).sum::<usize>() + CHUNK_BYTES
 }
 
-/// Places the regions from `base` on, a multiple of [`GRANULE_BYTES`], with [`GUARD_BYTES`] between
+/// Places the regions from `base` on, a multiple of [`CHUNK_BYTES`], with [`GUARD_BYTES`] between
 /// them, and with more bytes before and behind the heap.
 fn place(sizes: [usize; REGIONS.len()], mut base: usize, [before, behind]: [usize; 2]) {
-    debug_assert!(base.is_multiple_of(GRANULE_BYTES), "granules are counted from the base");
+    debug_assert!(base.is_multiple_of(CHUNK_BYTES), "granules are counted and aligned from there");
     for (region, bytes) in REGIONS.into_iter().zip(sizes) {
         if core::ptr::eq(region, &raw const HEAP) {
             base = (base + before).next_multiple_of(CHUNK_BYTES);
@@ -291,11 +291,11 @@ pub(crate) fn start() -> bool {
 fn start_reserved() -> bool {
     let mut heap = HEAP_BYTES_MAX;
     while heap >= HEAP_BYTES_MIN {
-        let bytes = total(sizes(heap)) + GRANULE_BYTES;
+        let bytes = total(sizes(heap)) + CHUNK_BYTES;
         if let Some(address) = map::reserve(bytes) {
             // Relaxed, both: single-threaded, under the lock of the caches' registry.
             RESERVED.store(true, Ordering::Relaxed);
-            place(sizes(heap), address.next_multiple_of(GRANULE_BYTES), [0, 0]);
+            place(sizes(heap), address.next_multiple_of(CHUNK_BYTES), [0, 0]);
             let is_begun = begin() == Exactly::Mapped;
             if !is_begun {
                 RESERVED.store(false, Ordering::Relaxed);
