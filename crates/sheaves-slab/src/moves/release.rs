@@ -76,7 +76,7 @@ pub(crate) fn arm_reclaimer() {
 }
 
 /// The reclaimer is still to be armed. That may start a thread, which must not happen under the
-/// registry's lock.
+/// registry's lock, nor where libc frees memory: it holds a lock then that a start needs.
 static IS_ARMING_PENDING: Hint = Hint::new(0);
 
 /// Called without locks after work under the registry's lock.
@@ -84,6 +84,14 @@ pub(crate) fn arm_reclaimer_if_pending() {
     // The exchange has one thread do the work.
     if IS_ARMING_PENDING.get() != 0 && IS_ARMING_PENDING.swap(0) != 0 {
         internal::arm_age();
+    }
+}
+
+/// The same after frees, which start no thread: the reclaimer arms itself in a sweep. An allocation
+/// starts it, if there is none.
+pub(crate) fn leave_arming_to_reclaimer() {
+    if IS_ARMING_PENDING.get() != 0 && !internal::request_sweep() {
+        chunk::note_sweep();
     }
 }
 

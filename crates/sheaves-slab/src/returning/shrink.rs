@@ -103,9 +103,11 @@ pub(crate) fn trim_in(keep_bytes: usize, reach: Reach) -> usize {
         release_unused(id, reach);
     }
     granule::in_slabs().for_each(tick::discard_holes);
-    release::arm_reclaimer_if_pending();
     if reach == Reach::Interrupts {
+        release::arm_reclaimer_if_pending();
         sheaves_percpu::memory::trim();
+    } else {
+        release::leave_arming_to_reclaimer();
     }
     chunk::trim(keep_bytes) + pool::trim()
 }

@@ -18,8 +18,8 @@ use sheaves_sys::membarrier::Reach;
 use sheaves_sys::{clock, errno};
 
 use crate::checked::incoming;
-use crate::moves::flush;
 use crate::moves::registry::{self, if_existing};
+use crate::moves::{flush, release};
 use crate::parts::usage;
 use crate::returning::tick;
 use crate::space::cache_id::CacheId;
@@ -184,13 +184,15 @@ fn pass(look: &Look) {
     }
 }
 
-/// For the library's thread: the part of a pass that is left to it.
+/// For the library's thread: the part of a pass that is left to it, and what frees leave of arming
+/// it.
 pub(crate) fn sweep() {
     if IS_TO_SWEEP.swap(0) != 0 {
         tick::flush_slots(Reach::Interrupts);
         registry::all_ids().for_each(tick::flush_depot);
         chunk::do_due_after_free();
     }
+    release::arm_reclaimer_if_pending();
 }
 
 fn flush_piece() {

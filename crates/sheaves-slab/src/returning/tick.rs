@@ -57,6 +57,7 @@ pub(crate) fn tick(reach: Reach) -> bool {
         flush_surplus(id, tick_depot(id));
         left_bytes += tick_slabs(id, reach);
     }
+    release::arm_reclaimer_if_pending();
     let walked_bytes = walk(Piece::whole(), GRANULES_MAX);
     finish(left_bytes + walked_bytes.unwrap_or(LEFT_BYTES_MIN))
 }
@@ -91,7 +92,7 @@ pub(crate) fn go_on() {
             break;
         }
     }
-    release::arm_reclaimer_if_pending();
+    release::leave_arming_to_reclaimer();
 }
 
 /// A tick of a cache, but for the surplus of its depot.
@@ -108,7 +109,6 @@ fn tick_cache(id: CacheId) {
 /// The end of a tick. True if so much is left that there is to be another one.
 fn finish(left_bytes: usize) -> bool {
     let left_bytes = left_bytes + chunk::note_tick();
-    release::arm_reclaimer_if_pending();
     let is_left = left_bytes >= LEFT_BYTES_MIN;
     if !is_left {
         pool::trim();

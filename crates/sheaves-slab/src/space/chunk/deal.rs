@@ -7,7 +7,7 @@ use sheaves_sys::membarrier::Reach;
 use sheaves_sys::{clock, errno, request, tls};
 
 use super::discard::{Free, PIECE_GRANULES, discard_in_chunk};
-use super::due::{self, KEEP, LIMIT, START, SURPLUS, SWEEP, TICK};
+use super::due::{self, AT_ALLOC, KEEP, LIMIT, START, SURPLUS, SWEEP, TICK};
 use super::state::{CHUNKS, Chunks};
 use crate::space::hint::Hint;
 use crate::space::limit;
@@ -76,7 +76,7 @@ fn dirty_max(chunks: &Chunks) -> usize {
 /// free, without a lock.
 #[inline]
 pub fn do_due_after_free() {
-    if due::pending(!START) != 0 {
+    if due::pending(!AT_ALLOC) != 0 {
         errno::preserve(do_due);
     }
     if request::is_there() {
@@ -95,8 +95,8 @@ pub fn do_due_after_alloc() {
             if due & START != 0 {
                 start_keeper();
             }
-            if due & SWEEP != 0 {
-                internal::leave_to_reclaimer(true);
+            if due::take(due & SWEEP) != 0 && internal::leave_to_reclaimer(true) {
+                internal::request_sweep();
             }
             do_due();
         });
@@ -126,19 +126,16 @@ fn answer(may_start: bool) {
 
 #[cold]
 fn do_due() {
-    if due::pending(!START) == 0 {
+    if due::pending(!AT_ALLOC) == 0 {
         return;
     }
-    let due = due::take(!START);
+    let due = due::take(!AT_ALLOC);
     if due & LIMIT != 0 && limit::begin() {
         if internal::reclaimer_thread().is_some() {
             defer::flush();
         }
         internal::trim(Reach::Quiet);
         limit::end();
-    }
-    if due & SWEEP != 0 {
-        internal::request_sweep();
     }
     if due & KEEP != 0 {
         internal::arm_keeper(false);

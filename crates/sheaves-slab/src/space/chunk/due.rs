@@ -7,7 +7,7 @@
 //! | `SURPLUS` | a run freed, too much dirty, no keeper | discarding a piece | any |
 //! | `TICK` | a use a period after the last tick, no keeper | a tick | any |
 //! | `LIMIT` | bytes that come near the limit | returning all that is unused | any |
-//! | `SWEEP` | [`note_sweep`] | a sweep; those here wake or start the thread | the library's |
+//! | `SWEEP` | [`note_sweep`] | waking or starting it, at an allocation: it sweeps | any |
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -22,6 +22,8 @@ pub(super) const SURPLUS: u32 = 4;
 pub(super) const TICK: u32 = 8;
 pub(super) const LIMIT: u32 = 16;
 pub(super) const SWEEP: u32 = 32;
+/// What allocations do and frees leave to them, since it may start the library's thread.
+pub(super) const AT_ALLOC: u32 = START | SWEEP;
 
 static DUE: AtomicU32 = AtomicU32::new(0);
 /// When the last tick was, or became due; 0 before the first use.
