@@ -137,6 +137,28 @@ fn objects_with_contents_are_not_guarded() {
     sampling::stop();
 }
 
+/// A place of the pool is aligned to a page: there are no guarded objects with a larger alignment.
+#[test]
+fn objects_are_aligned() {
+    let _one = alone();
+    assert!(sampling::start(1024));
+    assert!(sampling::start_traps(1));
+    for align in [16384, 8192, 4096] {
+        let layout = Layout::from_size_align(align, align).unwrap();
+        let cache = Cache::new("aligned", layout, Options::default()).unwrap();
+        let objects: Vec<_> = (0..300).map(|_| cache.alloc().unwrap()).collect();
+        let is_aligned = |object: &NonNull<u8>| object.addr().get().is_multiple_of(align);
+        assert!(objects.iter().all(is_aligned), "{align}: {objects:?}");
+        for object in objects {
+            // SAFETY: from this cache, and not used after.
+            unsafe { cache.free(object) };
+        }
+        cache.destroy().expect("every object is back");
+    }
+    sampling::stop_traps();
+    sampling::stop();
+}
+
 /// The pool and the profile know of the same blocks.
 #[test]
 fn the_profile_counts_guarded_objects() {

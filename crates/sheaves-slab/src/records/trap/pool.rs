@@ -138,9 +138,9 @@ fn request_handler_check() {
     }
 }
 
-/// The largest alignment that all objects of a cache have, up to a page.
+/// The largest alignment that all objects of a cache have.
 fn natural_align(shape: &Shape) -> usize {
-    (1 << shape.stride.trailing_zeros()).min(map::page_bytes())
+    1 << shape.stride.trailing_zeros()
 }
 
 /// Ends the change of a place that the caller is changing.
