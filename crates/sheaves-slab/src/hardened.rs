@@ -47,7 +47,8 @@ pub(crate) fn alloc(id: CacheId, request: &AllocRequest) -> usize {
         // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
         tags::tag(id.shape(), unsafe { cursor.objects() });
         match slot::exchange(stock, cursor, Cursor::is_empty) {
-            Ok(before) if before.is_sheaf() => pool::put_empty(before.sheaf()),
+            // Whether it is empty is certain only now that it is the caller's.
+            Ok(before) if before.is_sheaf() => quarantine::put_back(id, before),
             Ok(_vacant) => {}
             Err(cursor) => quarantine::put_back(id, cursor),
         }
