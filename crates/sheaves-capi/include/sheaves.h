@@ -315,8 +315,9 @@ int sheaves_cache_free_bulk(struct sheaves_cache *cache,
 
 // Gives slabs whose objects are all free back to the heap, which returns them to the kernel after
 // SHEAVES_DECAY_MS or in sheaves_trim, and returns pages of free objects in other slabs to the
-// kernel. Interrupts the CPUs that run this process. 0; EAGAIN when a slot could not be drained;
-// EINVAL for NULL.
+// kernel. Interrupts the CPUs that run this process. May start or wake the library's thread, which
+// releases slabs of a type-stable cache after their readers. 0; EAGAIN when a slot could not be
+// drained; EINVAL for NULL.
 //
 // What the caller promises:
 // cache is NULL or was created.

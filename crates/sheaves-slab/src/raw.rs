@@ -12,8 +12,8 @@ use sheaves_sys::errno;
 use sheaves_sys::stack::Frame;
 
 use crate::by_id::{create, start};
-use crate::moves::registry;
 pub use crate::moves::registry::CacheError;
+use crate::moves::{registry, release};
 use crate::parts::shape::{Constructor, Shape};
 use crate::records::profile::AllocRequest;
 use crate::returning::shrink;
@@ -250,10 +250,12 @@ impl Cache {
     }
 
     /// Moves free objects from every slot and the depot to their slabs, and releases slabs without
-    /// allocated objects. False when a slot could not be drained. Interrupts the CPUs that run this
-    /// process.
+    /// allocated objects; those of a type-stable cache that may have readers are left to the
+    /// library's thread, which it may start. False when a slot could not be drained. Interrupts the
+    /// CPUs that run this process.
     pub fn shrink(&self) -> bool {
         let complete = shrink::shrink(self.id, Reach::Interrupts);
+        release::arm_reclaimer_if_pending();
         chunk::do_due_after_free();
         complete
     }

@@ -207,6 +207,7 @@ fn flush_piece() {
     if is_done && PASS.granule.get() == DONE && !keeper::is_active() {
         PASS.granule.set(0);
     }
+    release::leave_arming_to_reclaimer();
 }
 
 /// Flushes a sheaf of the depot; true if there may be others. Then those of the slot.

@@ -174,6 +174,7 @@ pub(crate) fn compact() -> bool {
             flush_where(ids, words, Reach::Interrupts, &|index, _, _| is_sparse[index / 2]);
         }
     });
+    release::arm_reclaimer_if_pending();
     let before = FREE_BYTES.get();
     if free_bytes.abs_diff(before) > before / 8 {
         FREE_BYTES.set(free_bytes);
