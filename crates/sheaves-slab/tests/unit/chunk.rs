@@ -9,9 +9,10 @@ use super::in_progress::InProgress;
 use super::state::{CHUNKS, granule_of, position_of};
 use super::{HugePages, begin_run, finish_run, release_run};
 use crate::raw::{Cache, Options};
+use crate::space::window::CHUNK_BYTES;
 use core::alloc::Layout;
 use sheaves_rcu::internal::keeper;
-use sheaves_sys::vm;
+use sheaves_sys::{map, vm};
 
 #[test]
 fn runs_are_found_bit_by_bit() {
@@ -67,6 +68,7 @@ fn advice_is_given_where_it_is_due() {
             advice_splits_the_heap_into_few_mappings();
         }
     }
+    chunks_that_are_skipped_where_others_were_have_no_advice();
 }
 
 fn dense_chunks_ask_for_huge_pages_until_they_have_holes() {
@@ -154,6 +156,42 @@ fn advice_splits_the_heap_into_few_mappings() {
     chunks.advise(first, end, Advice::Avoid, usize::MAX);
     drop(chunks);
     runs.iter().for_each(|run| release_run(run.first, 32));
+}
+
+/// Takes whole chunks until one of them has this number or a higher one.
+fn take_to(chunks: &mut super::state::Chunks, number: usize) -> std::vec::Vec<(usize, bool)> {
+    let mut taken = std::vec::Vec::new();
+    while taken.last().is_none_or(|(index, _)| *index < number) {
+        let (index, _, is_clean) = chunks.take_run(32, 32).unwrap();
+        taken.push((index, is_clean));
+    }
+    taken
+}
+
+fn give_all(chunks: &mut super::state::Chunks, taken: &[(usize, bool)]) {
+    taken.iter().for_each(|(index, is_clean)| chunks.give(*index, u32::MAX, *is_clean));
+}
+
+fn chunks_that_are_skipped_where_others_were_have_no_advice() {
+    let _started = Cache::new("skipped", Layout::new::<u64>(), Options::default()).unwrap();
+    let mut chunks = CHUNKS.lock();
+    chunks.shrink();
+    let next = chunks.count;
+    let taken = take_to(&mut chunks, next + 1);
+    let end = chunks.count;
+    chunks.change(next, end, Advice::Prefer);
+    give_all(&mut chunks, &taken);
+    chunks.shrink();
+    assert_eq!((chunks.count, chunks.end), (next, next * 32));
+    let address = granule_of(next, 0).address();
+    assert!(map::reserve_exactly(address, CHUNK_BYTES), "it was unmapped");
+    let taken = take_to(&mut chunks, next + 1);
+    assert_eq!(chunks.advice(next), Advice::Foreign);
+    let boundaries: usize = (0..chunks.count).map(|index| chunks.boundary_before(index)).sum();
+    assert_eq!(chunks.boundaries, boundaries);
+    give_all(&mut chunks, &taken);
+    // SAFETY: reserved by this test; the heap does not use it.
+    unsafe { map::unmap(address, CHUNK_BYTES) };
 }
 
 /// A part of a chunk is mapped at first; the rest follows when it is needed.

@@ -35,6 +35,12 @@ pub(super) struct Chunk {
 
 const _: () = assert!(size_of::<Chunk>() == CHUNK_RECORD_BYTES);
 
+impl Chunk {
+    /// All zeros: nothing is free, nothing is known.
+    const NONE: Chunk =
+        Chunk { free: 0, clean: 0, young: 0, dense_ms: 0, discarded: 0, advice: Advice::Foreign };
+}
+
 /// State under the chunks lock.
 #[derive(Debug)]
 pub(crate) struct Chunks {
@@ -260,9 +266,8 @@ impl Chunks {
     /// Adds a chunk, none of whose granules are free.
     fn add_chunk(&mut self) {
         let advice = Advice::at_first(self.huge_pages);
-        let none = Chunk { free: 0, clean: 0, young: 0, dense_ms: 0, discarded: 0, advice };
         let index = self.count;
-        *self.chunk_mut(index) = none;
+        *self.chunk_mut(index) = Chunk { advice, ..Chunk::NONE };
         self.publish(index + 1);
         self.boundaries += self.boundary_before(index);
     }
@@ -279,7 +284,8 @@ impl Chunks {
                 break;
             }
             self.boundaries -= self.boundary_before(index);
-            self.chunk_mut(index).free = 0;
+            // As one that has never been there: it may be skipped next.
+            *self.chunk_mut(index) = Chunk::NONE;
             self.end = index * CHUNK_GRANULES;
             self.publish(index);
         }
@@ -310,7 +316,7 @@ impl Chunks {
         }
         window::SLABS.skip_to(count * CHUNK_HEADER_BYTES);
         window::HEAP.skip_to(count * CHUNK_BYTES);
-        // Their entries are fresh and read as zero: nothing is free, nothing is owned.
+        // Their entries read as zero, fresh or left by `shrink`: nothing is free, nothing is owned.
         self.publish(count);
         self.skipped += more * CHUNK_GRANULES;
         self.end = count * CHUNK_GRANULES;
