@@ -51,14 +51,12 @@ impl Head {
     /// program that queues one head in two threads at the same moment may succeed in both.
     #[inline]
     pub(crate) fn claim(&self, value: usize) -> bool {
-        // Relaxed, all of this type: the thread that defers owns the head, and the sheaf orders its
-        // way to the thread that runs the callback.
-        let is_queued = self.call.load(Ordering::Relaxed) & !ADDRESS == QUEUED;
+        let is_queued = is_queued(self);
         debug_assert!(value & !ADDRESS == 0);
         if is_queued {
             self.report("is queued twice: the second is ignored");
         } else {
-            // Relaxed: as above.
+            // Relaxed: as in `is_queued`.
             self.call.store(value | QUEUED, Ordering::Relaxed);
         }
         !is_queued
@@ -72,7 +70,7 @@ impl Head {
 
     /// Makes the head idle. Returns what it was claimed with; `None`, with a report, if it was not.
     pub(crate) fn finish(&self) -> Option<usize> {
-        // Relaxed, both: as in `claim`.
+        // Relaxed, both: as in `is_queued`.
         let value = self.call.load(Ordering::Relaxed);
         if value & !ADDRESS != QUEUED {
             self.report("was changed while it was queued");
@@ -82,6 +80,14 @@ impl Head {
         self.call.store(0, Ordering::Relaxed);
         Some(value & ADDRESS)
     }
+}
+
+/// True from the claim of a head until its callback is about to run.
+#[inline]
+pub fn is_queued(head: &Head) -> bool {
+    // Relaxed, all of this type: the thread that defers owns the head, and the sheaf orders its way
+    // to the thread that runs the callback.
+    head.call.load(Ordering::Relaxed) & !ADDRESS == QUEUED
 }
 
 /// Linked heads, oldest first, which need no memory of their own. Protected by a lock.

@@ -68,6 +68,7 @@ pub mod internal {
     pub use crate::grace::cookie::{poll_quietly, start_quietly};
     pub use crate::grace::expedite::end_expedite;
     pub use crate::grace::survey::{Reading, Section, Survey, readers, section, survey};
+    pub use crate::heads::is_queued;
 
     /// What is sealed by the layers above, and what has to be done about it.
     pub mod pressure {

@@ -7,8 +7,9 @@ use crate::Cookie;
 fn a_head_is_queued_once() {
     let head = Head::new();
     assert!(head.claim(16));
-    assert!(!head.claim(16));
+    assert!(!head.claim(16) && is_queued(&head));
     assert_eq!(head.finish(), Some(16));
+    assert!(!is_queued(&head));
     assert_eq!(head.finish(), None);
     assert!(head.claim(32));
 }

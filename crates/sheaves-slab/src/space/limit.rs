@@ -9,11 +9,13 @@
 //! | false | the heap keeps unused memory | -> true, from seven eighths on |
 //! | true | depots take nothing, free slabs and mappings go back | -> false, below three quarters |
 
+use core::sync::atomic::{AtomicBool, Ordering};
+
 use sheaves_rcu::defer::{self, Head};
 use sheaves_rcu::internal::{self, keeper};
 use sheaves_sys::function::FnCell;
 use sheaves_sys::options::{self, Limit};
-use sheaves_sys::{cgroup, probe, process, report};
+use sheaves_sys::{cgroup, probe, process, report, restart_word};
 
 use crate::space::hint::Hint;
 
@@ -192,7 +194,8 @@ pub(crate) fn end() {
     }
     if internal::reclaimer_thread().is_none() {
         call();
-    } else if IS_CALLED.swap(1) == 0 {
+    // Acquire pairs with the Release in `call_later`: the head is idle.
+    } else if !IS_CALLED.swap(true, Ordering::Acquire) {
         // SAFETY: the head is static, and not queued: the flag says so.
         unsafe { defer::call_hurry((&raw const HEAD).cast_mut(), call_later) };
     }
@@ -200,11 +203,12 @@ pub(crate) fn end() {
 
 /// By this head the reclaimer is asked to call the callback.
 static HEAD: Head = Head::new();
-/// 1 while the head is queued.
-static IS_CALLED: Hint = Hint::new(0);
+/// True while the head is queued.
+static IS_CALLED: AtomicBool = AtomicBool::new(false);
 
 unsafe extern "C" fn call_later(_: *mut Head) {
-    IS_CALLED.set(0);
+    // Release pairs with the Acquire in `end`.
+    IS_CALLED.store(false, Ordering::Release);
     call();
 }
 
@@ -217,8 +221,14 @@ fn call() {
     }
 }
 
-/// In the child of a fork: another thread may have been between [`begin`] and [`end`].
+/// In the child of a fork: another thread may have been between [`begin`] and [`end`], or about to
+/// queue the head, or to call its callback.
 pub(crate) fn restart_in_child() {
     IS_BUSY.restart(0);
+    restart_word!(IS_CALLED, internal::is_queued(&HEAD));
     DUE_BYTES.restart(near(LIMIT.get()));
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/limit.rs"]
+mod tests;
