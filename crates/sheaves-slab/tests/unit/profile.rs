@@ -88,6 +88,29 @@ fn a_deferred_sample_moves_to_the_place_of_its_deferral() {
     end();
 }
 
+/// Otherwise nothing would end its record.
+#[test]
+fn a_sample_is_deferred_where_there_is_no_room_for_the_place() {
+    let _one = TESTING.lock();
+    assert!(begin(RATE_BYTES_MAX));
+    let name = Name::new("cache");
+    let source = Source { kind: Kind::Cache, cache: 9, is_deferral: false, name };
+    let mut profile = PROFILE.lock();
+    profile.open(source, 64, [32, 32, 0], &Stack::of(Frame::NONE));
+    let mut addresses = 0..;
+    while profile.sites.find(source, &[addresses.next().unwrap()]).is_some() {}
+    drop(profile);
+    let word = 0x5555_usize;
+    defer(64, Frame { stack: (&raw const word).addr(), frame: 0 });
+    assert_eq!((open_records(), deferred_records()), (1, 1));
+    assert_eq!(live(Kind::Cache).0, 1);
+    let sums = sites(head().session, 0).map(|listed| listed.site.all.samples).sum::<u64>();
+    assert_eq!(sums, 1, "counted once");
+    assert!(close(64));
+    assert_eq!((open_records(), deferred_records()), (0, 0));
+    end();
+}
+
 #[test]
 fn a_new_session_knows_nothing_of_the_one_before() {
     let _one = TESTING.lock();

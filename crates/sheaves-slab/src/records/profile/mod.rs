@@ -363,10 +363,14 @@ impl Profile {
             return;
         };
         let source = Source { is_deferral: true, ..self.sites.site(record.site).source };
-        let Some(site) = self.site(source, stack) else { return };
+        let site = self.site(source, stack);
         self.take(address);
-        self.sites.site(site).all.add(true, record.weight, record.bytes);
-        self.put_back(Record { site, is_deferred: true, ..record });
+        if let Some(site) = site {
+            self.sites.site(site).all.add(true, record.weight, record.bytes);
+        }
+        // Without room for the site it stays at that of its allocation. As one of a deferred object
+        // it ends with the grace period.
+        self.put_back(Record { site: site.unwrap_or(record.site), is_deferred: true, ..record });
     }
 }
 
