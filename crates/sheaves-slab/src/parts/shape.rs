@@ -39,7 +39,7 @@ pub const ZONE_BYTES: usize = 32;
 pub type Constructor = unsafe extern "C" fn(NonNull<u8>);
 
 /// The name of a cache, cut to 31 bytes.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Name {
     bytes: [u8; NAME_BYTES],
     count: u8,

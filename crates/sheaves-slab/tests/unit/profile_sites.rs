@@ -22,6 +22,10 @@ fn equal_places_are_one_site() {
         find(source(), &[3, 2, 1]),
         find(source(), &[]),
         find(Source { cache: 6, ..source() }, &[1, 2, 3]),
+        find(
+            Source { name: Name::new("of the next cache with this number"), ..source() },
+            &[1, 2, 3],
+        ),
         find(Source { kind: Kind::Cache, ..source() }, &[1, 2, 3]),
         find(Source { is_deferral: true, ..source() }, &[1, 2, 3]),
     ];
@@ -31,8 +35,8 @@ fn equal_places_are_one_site() {
         seen.push(listed.addresses().to_vec());
         index = listed.index + 1;
     }
-    assert_eq!(seen.len(), 7);
-    assert_eq!(seen.iter().filter(|addresses| **addresses == [1, 2, 3]).count(), 4);
+    assert_eq!(seen.len(), 8);
+    assert_eq!(seen.iter().filter(|addresses| **addresses == [1, 2, 3]).count(), 5);
     sites.clear();
     assert!(sites.next(0).is_none());
 }

@@ -64,8 +64,9 @@ pub(crate) struct Site {
     pub(crate) all: Sums,
 }
 
-/// What makes two sites equal, besides their addresses. The name is that of the cache.
-#[derive(Debug, Clone, Copy)]
+/// What makes two sites equal, besides their addresses. The name is that of the cache, whose number
+/// another one may have had before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Source {
     pub(crate) kind: Kind,
     /// Number of the cache; 0 where there is none.
@@ -76,9 +77,12 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// All but the name, as a number.
-    fn key(&self) -> u64 {
-        (self.kind as u64) << 17 | u64::from(self.is_deferral) << 16 | u64::from(self.cache)
+    /// All of it, in words.
+    fn words(&self) -> impl Iterator<Item = u64> {
+        let name = self.name.as_str().as_bytes().chunks(8);
+        let name = name.map(|part| part.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)));
+        let kind = (self.kind as u64) << 17 | u64::from(self.is_deferral) << 16;
+        name.chain([kind | u64::from(self.cache)])
     }
 }
 
@@ -129,7 +133,7 @@ impl Sites {
 
     /// The site with these addresses, made if it is new; `None` when the table is full.
     pub(crate) fn find(&mut self, source: Source, addresses: &[usize]) -> Option<u32> {
-        let hash = hash(source.key(), addresses);
+        let hash = hash(&source, addresses);
         let mut index = hash as u32 % ENTRIES as u32;
         loop {
             let site = *self.site(index);
@@ -137,7 +141,7 @@ impl Sites {
                 break;
             }
             let is_equal = site.hash == hash
-                && site.source.key() == source.key()
+                && site.source == source
                 && self.words(site.first as usize, site.count as usize) == addresses;
             if is_equal {
                 return Some(index);
@@ -182,9 +186,10 @@ impl Listed {
 }
 
 /// Never 0. Multiplies and mixes each word, as splitmix64 does.
-fn hash(key: u64, addresses: &[usize]) -> u64 {
-    let mixed = addresses.iter().fold(key, |hash, word| {
-        let number = (hash ^ *word as u64).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+fn hash(source: &Source, addresses: &[usize]) -> u64 {
+    let addresses = addresses.iter().map(|address| *address as u64);
+    let mixed = source.words().chain(addresses).fold(0, |hash, word| {
+        let number = (hash ^ word).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         number ^ (number >> 29)
     });
     mixed.wrapping_mul(0x94D0_49BB_1331_11EB) >> 20 | 1 << 63
