@@ -3,6 +3,7 @@
 
 use core::sync::atomic::Ordering;
 
+use sheaves_percpu::internal::slots;
 use sheaves_rcu::Cookie;
 use sheaves_sys::lock::STEPS_MAX;
 use sheaves_sys::membarrier::Reach;
@@ -50,7 +51,15 @@ fn empty(id: CacheId) -> bool {
     flush::flush_depot(id, usize::MAX);
     while sort_step(id) {}
     while release::release_step(id) {}
-    is_complete
+    is_complete && !has_sheaves(id)
+}
+
+/// True if slots that were not reached have sheaves, which may be empty: another cache with the
+/// number would use them.
+fn has_sheaves(id: CacheId) -> bool {
+    let mut any = false;
+    slots::observe(&id.words(), &mut |_, _, _| any = true);
+    any
 }
 
 fn flush_slots(id: CacheId, reach: Reach) -> bool {
