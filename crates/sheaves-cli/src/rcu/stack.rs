@@ -3,6 +3,9 @@
 //! The thread is stopped for some microseconds by ptrace(2), and runs again whatever happens: all
 //! is done by a thread of its own, and the kernel detaches what that has seized when it ends.
 //!
+//! The stop may be that of a signal which reaches the thread meanwhile. The kernel delivers it when
+//! it detaches the thread, unless `wait` has taken the stop: so it is looked at and not taken.
+//!
 //! It is the process that says which thread is to be stopped, so that is not believed. A thread
 //! that is seized goes on, and its number cannot become another's; so it is seized first, then
 //! looked up among the threads of the process, and only then stopped.
@@ -15,8 +18,8 @@ use std::time::Instant;
 use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
+use rustix::process::{self, WaitId, WaitIdOptions, waitid};
 
 use crate::ask::apart;
 use crate::ask::process::Process;
@@ -37,8 +40,10 @@ const LIMIT: Duration = Duration::from_secs(1);
 pub(crate) fn of(process: &Process, own_number: i32) -> Stack {
     let of = process.clone();
     let read = apart::within(LIMIT, move || {
+        // Before the stop, which lasts until this thread ends.
+        let mappings = of.mappings();
         let addresses = Stopped::stop(&of, own_number)?.addresses()?;
-        Ok((addresses, of.mappings()))
+        Ok((addresses, mappings))
     });
     let (addresses, mappings) =
         read.unwrap_or_else(|| Err(format!("it takes more than {} s", LIMIT.as_secs())))?;
@@ -55,7 +60,7 @@ pub(crate) fn of(process: &Process, own_number: i32) -> Stack {
     Ok(names)
 }
 
-/// A thread that is seized, and runs again when this is dropped.
+/// A thread that is stopped, and runs again when the thread of this command that seized it ends.
 struct Stopped(Pid);
 
 impl Stopped {
@@ -68,16 +73,17 @@ impl Stopped {
             Errno::ESRCH => "the thread has ended".to_owned(),
             error => format!("ptrace: {error}"),
         })?;
-        let seized = Self(thread);
         if !process.has_thread(number, own_number) {
             return Err(absent());
         }
         ptrace::interrupt(thread).map_err(|error| format!("ptrace: {error}"))?;
         let begin = Instant::now();
+        let of = WaitId::Pid(process::Pid::from_raw(number).ok_or_else(absent)?);
+        let events = WaitIdOptions::STOPPED | WaitIdOptions::EXITED;
         while begin.elapsed() < STOP {
-            match waitpid(thread, Some(WaitPidFlag::__WALL | WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::StillAlive) => sleep(Duration::from_micros(50)),
-                Ok(WaitStatus::PtraceEvent(..) | WaitStatus::Stopped(..)) => return Ok(seized),
+            match waitid(of.clone(), events | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT) {
+                Ok(None) => sleep(Duration::from_micros(50)),
+                Ok(Some(status)) if status.trapped() => return Ok(Self(thread)),
                 _ => return Err("the thread has ended".to_owned()),
             }
         }
@@ -123,13 +129,5 @@ impl Stopped {
         let count = process_vm_readv(self.0, &mut [IoSliceMut::new(&mut bytes)], &[remote]).ok()?;
         let word = |at: usize| Some(u64::from_ne_bytes(bytes[at..at + 8].try_into().ok()?));
         (count == 16).then_some([word(0)?, word(8)?])
-    }
-}
-
-impl Drop for Stopped {
-    fn drop(&mut self) {
-        // It fails for a thread that has ended, and for one that is not stopped: the kernel
-        // detaches that one when this thread ends.
-        let _ = ptrace::detach(self.0, None);
     }
 }

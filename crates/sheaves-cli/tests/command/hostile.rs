@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use tempfile::TempDir;
 
+use crate::running::wait_for;
 use crate::stand_in::gcc;
 
 /// What the tool may take on a loaded machine. Its own limit is a second.
@@ -172,6 +173,28 @@ fn no_thread_is_stopped_that_is_not_of_the_process() {
     victim.wait().expect("reaped");
     let out = text(&asks.stdout);
     assert!(out.contains("its stack cannot be read: the process has no such thread"), "{out}");
+}
+
+/// A signal that reaches a thread while its stack is read stops it, too.
+#[test]
+fn no_signal_is_lost_when_a_stack_is_read() {
+    let hostile = Hostile::start("signals");
+    let reader = format!("{{\"tid\":{},\"name\":\"x\",\"sequence\":1}}", hostile.0.id());
+    hostile.says(RCU, format!("{{\"rcu\":{{\"sequence\":5}},\"readers\":[{reader}]}}"));
+    let path = hostile.1.path().join("received");
+    let received = || {
+        let bytes = fs::read(&path).expect("the number of signals");
+        u64::from_ne_bytes(bytes.try_into().expect("8 bytes"))
+    };
+    let out = text(&hostile.asked("rcu --seconds 1").stdout);
+    if out.contains("ptrace is not permitted") {
+        eprintln!("skipped: {out}");
+        return;
+    }
+    assert!(out.contains("\n  #0 "), "{out}");
+    // The next one is sent when the last one has arrived.
+    let before = received();
+    wait_for("signals", || received() > before + 2);
 }
 
 #[test]

@@ -1,12 +1,14 @@
 /* A process with a control page of its own making, for the tests in hostile.rs.
  *
- * hostile_page FOLDER [lease | lock | silent]: answers the command with the number N by the file
- * FOLDER/N, or by "{}". Prints a line when the page is there.
+ * hostile_page FOLDER [lease | lock | silent | signals]: answers the command with the number N by
+ * the file FOLDER/N, or by "{}". Prints a line when the page is there. With `signals` a child sends
+ * signals to it, each when it has received the one before; FOLDER/received has their number.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -40,6 +42,32 @@ static void answer(volatile struct page *page, const char *folder) {
   syscall(SYS_futex, &page->state, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
+static volatile uint64_t *received;
+
+static void receive(int number) {
+  (void)number;
+  ++*received;
+}
+
+/* A standard signal and a real-time signal in turns. */
+static int send_signals(const char *folder) {
+  char path[PATH_MAX];
+  snprintf(path, sizeof path, "%s/received", folder);
+  int file = open(path, O_RDWR | O_CREAT, 0600);
+  if (file < 0 || ftruncate(file, sizeof *received) != 0) return -1;
+  received = mmap(NULL, sizeof *received, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (received == MAP_FAILED) return -1;
+  int signals[] = {SIGUSR1, SIGRTMIN + 3};
+  for (int i = 0; i < 2; i++)
+    sigaction(signals[i], &(struct sigaction){.sa_handler = receive, .sa_flags = SA_RESTART}, NULL);
+  if (fork() != 0) return 0;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  for (uint64_t sent = 0;; sent++) {
+    kill(getppid(), signals[sent % 2]);
+    while (*received == sent) sched_yield();
+  }
+}
+
 int main(int argc, char **argv) {
   const char *mode = argc > 2 ? argv[2] : "";
   prctl(PR_SET_NAME, "\x1b[31m\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9");
@@ -62,9 +90,11 @@ int main(int argc, char **argv) {
     if (fcntl(reader, F_SETLEASE, F_RDLCK) != 0) return 1;
   }
   if (strcmp(mode, "lock") == 0) flock(open(self, O_RDWR), LOCK_EX);
+  int sends = strcmp(mode, "signals") == 0;
+  if (sends && send_signals(argv[1]) != 0) return 1;
   puts("begun");
   fflush(stdout);
-  while (*mode) pause();
+  while (*mode && !sends) pause();
   for (;;) {
     if (page->state == REQUESTED) answer(page, argv[1]);
     else usleep(200);
