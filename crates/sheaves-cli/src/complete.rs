@@ -45,8 +45,19 @@ fn process(word: &OsStr) -> Vec<CompletionCandidate> {
         CompletionCandidate::new(pid.to_string()).help(Some(StyledStr::from(name.to_owned())))
     };
     let all = named::on_sheaves(|_| true).into_iter().flat_map(|process| {
-        let name = CompletionCandidate::new(&process.name);
-        [number(process.pid, &process.name), name]
+        let name = is_word(&process.name).then(|| CompletionCandidate::new(&process.name));
+        [Some(number(process.pid, &process.name)), name].into_iter().flatten()
     });
     all.filter(|it| it.get_value().to_string_lossy().starts_with(&*word)).collect()
 }
+
+/// True of a name that a shell takes as it is. Bash puts what it completes on the command line
+/// without quotes, and any user chooses the names of its processes: `$(...)` would be run.
+fn is_word(name: &str) -> bool {
+    let is_taken = |char: char| char.is_ascii_alphanumeric() || "_.+@-".contains(char);
+    !name.starts_with('-') && name.chars().all(is_taken)
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/complete.rs"]
+mod tests;
