@@ -86,9 +86,17 @@ impl Client {
         let end_ms = clock::coarse_ms() + milliseconds;
         // Relaxed, both: what a tool that has ended left behind, unless the process takes it now.
         let (done, failed) = (Ordering::Relaxed, Ordering::Relaxed);
-        let mut left = ANSWERING;
-        while left == ANSWERING || state.compare_exchange(left, IDLE, done, failed).is_err() {
-            left = self.wait(end_ms, is_alive, &mut |state| state != ANSWERING)?;
+        // Another process that was asked may have been killed while it answered. Relaxed: a number.
+        let is_of_other = page.request.process.load(Ordering::Relaxed) != process;
+        let left_end_ms = end_ms - if is_of_other { milliseconds / 2 } else { 0 };
+        loop {
+            let left = match self.wait(left_end_ms, is_alive, &mut |state| state != ANSWERING) {
+                Err(Failure::Silent) if is_of_other => ANSWERING,
+                left => left?,
+            };
+            if state.compare_exchange(left, IDLE, done, failed).is_ok() {
+                break;
+            }
             // Something may change the state all the time.
             if clock::coarse_ms() >= end_ms {
                 return Err(Failure::Silent);

@@ -4,12 +4,17 @@
 //! |---|---|---|
 //! | [`IDLE`] | the tool that has locked the file | -> [`REQUESTED`], by the tool, with a wake |
 //! | [`REQUESTED`] | none | -> [`ANSWERING`], by the process named; -> [`IDLE`], by a tool |
-//! | [`ANSWERING`] | that thread | -> [`ANSWERED`], with a wake |
+//! | [`ANSWERING`] | that thread | -> [`ANSWERED`], with a wake; -> [`IDLE`], by a tool, see below |
 //! | [`ANSWERED`] | the tool | -> [`IDLE`] |
 //!
 //! The lock is that of `flock(2)` on the tool's own open file description, so the kernel releases
 //! it when the tool ends. A tool that finds what an earlier one has left behind makes it [`IDLE`],
 //! and waits while a thread is answering. A process that finds any other state does nothing.
+//!
+//! A process may be killed while it answers, and the others that share its page have to answer
+//! later. So a tool that asks another one waits for half of its time only. A process that lives,
+//! and was slow, finds that it is not the one named, or that the state has changed: it writes no
+//! more of its answer. What it was writing at that moment may damage that of the other process.
 //!
 //! The answer begins at [`ANSWER_AT`] of the file. The tool punches a hole there when it has read
 //! it. Numbers are in the machine's byte order.

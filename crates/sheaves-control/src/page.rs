@@ -20,6 +20,7 @@ use sheaves_rcu::internal::is_reclaimer;
 use sheaves_sys::errno::{EINVAL, ENOMEM, ENOSPC, EOPNOTSUPP};
 use sheaves_sys::lock::{Held, Lock};
 use sheaves_sys::report::Line;
+use sheaves_sys::request::is_for_this_process;
 use sheaves_sys::{
     announce_when_loaded, errno, fork, futex, map, memfd, options, process, request,
 };
@@ -78,7 +79,8 @@ fn answer_request(control: Held<'_, Option<&'static Page>>, page: &'static Page)
     let (begin, mut used) = (file.map(|file| file + ANSWER_AT), 0);
     let mut flush = |line: &mut Line| {
         let text = line.as_bytes();
-        let place = begin.filter(|_| used + text.len() <= ANSWER_BYTES_MAX);
+        let is_room = used + text.len() <= ANSWER_BYTES_MAX;
+        let place = begin.filter(|_| is_room && is_for_this_process(&page.request));
         if let Some(begin) = place {
             let place = with_exposed_provenance_mut::<u8>(begin + used);
             // SAFETY: inside the mapping, which only the thread that has the lock writes to.
@@ -89,11 +91,15 @@ fn answer_request(control: Held<'_, Option<&'static Page>>, page: &'static Page)
         if place.is_some() { 0 } else { failure }
     };
     let status = answer_to(command, argument, &mut flush);
-    page.status.store(status.cast_unsigned(), Ordering::Relaxed);
-    page.answer_bytes.store(used as u64, Ordering::Relaxed);
-    // Release pairs with the Acquire by which the tool reads the answer. [Q3]
-    page.request.state.store(ANSWERED, Ordering::Release);
-    futex::wake_all_shared(&page.request.state);
+    if is_for_this_process(&page.request) {
+        page.status.store(status.cast_unsigned(), Ordering::Relaxed);
+        page.answer_bytes.store(used as u64, Ordering::Relaxed);
+        // Release pairs with the Acquire by which the tool reads the answer. Relaxed on failure: a
+        // tool has given the answer up, so nothing waits for it. [Q3]
+        let (done, failed) = (Ordering::Release, Ordering::Relaxed);
+        let _ = page.request.state.compare_exchange(ANSWERING, ANSWERED, done, failed);
+        futex::wake_all_shared(&page.request.state);
+    }
     if let Some(file) = file {
         // SAFETY: mapped above, and not used any more.
         unsafe { map::unmap(file, FILE_BYTES) };

@@ -82,9 +82,15 @@ pub fn is_other_process() -> bool {
 #[inline]
 pub fn is_there() -> bool {
     let request = request();
-    // Relaxed, all: hints; the one that answers takes the request by an exchange.
-    request.state.load(Ordering::Relaxed) == REQUESTED
-        && request.process.load(Ordering::Relaxed) == PROCESS.load(Ordering::Relaxed)
+    // Relaxed: a hint; the one that answers takes the request by an exchange.
+    request.state.load(Ordering::Relaxed) == REQUESTED && is_for_this_process(request)
+}
+
+/// True if a request names this process, whatever its state is.
+#[inline]
+pub fn is_for_this_process(request: &ToolRequest) -> bool {
+    // Relaxed, both: numbers. Exchanges of the state order what is done about them.
+    request.process.load(Ordering::Relaxed) == PROCESS.load(Ordering::Relaxed)
 }
 
 /// Does what is requested, if something is; true if it was. Not under a lock.

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use sheaves_control::client::Failure;
 use sheaves_control::layout::{
-    ANSWERED, BEGIN_GRACE_PERIOD, RCU, REQUESTED, STATISTICS, STATISTICS_TEXT,
+    ANSWERED, ANSWERING, BEGIN_GRACE_PERIOD, RCU, REQUESTED, STATISTICS, STATISTICS_TEXT,
 };
 
 use tool::{Program, wait_for};
@@ -23,7 +23,7 @@ static HEAP: sheaves::Sheaves = sheaves::Sheaves::new();
 
 type Test = (&'static str, fn());
 
-const TESTS: [Test; 13] = [
+const TESTS: [Test; 14] = [
     ("program_with_one_thread_answers", program_with_one_thread_answers),
     ("sleeping_program_answers", sleeping_program_answers),
     ("thread_that_answers_ends", thread_that_answers_ends),
@@ -35,6 +35,7 @@ const TESTS: [Test; 13] = [
     ("sandboxed_program_does_not_answer", sandboxed_program_does_not_answer),
     ("another_user_cannot_open_it", another_user_cannot_open_it),
     ("what_a_dead_tool_left_is_cleared", what_a_dead_tool_left_is_cleared),
+    ("process_that_was_killed_silences_no_other", process_that_was_killed_silences_no_other),
     ("garbage_harms_nobody", garbage_harms_nobody),
     ("ten_thousand_times", ten_thousand_times),
 ];
@@ -180,6 +181,20 @@ fn what_a_dead_tool_left_is_cleared() {
         let text = tool.ask(STATISTICS, 0).expect("an answer");
         assert_is_answer_of(&text, program.pid());
     }
+}
+
+/// It was answering. A fork child that answers for longer is as good as killed.
+fn process_that_was_killed_silences_no_other() {
+    let program = Program::start("naps");
+    let mut tool = program.tool();
+    tool.write_process(program.pid() + 1);
+    tool.write_state(ANSWERING);
+    let text = tool.ask_for(STATISTICS, 0, 10_000).expect("an answer");
+    assert_is_answer_of(&text, program.pid());
+    // One that answers is waited for, and not asked again meanwhile.
+    tool.write_state(ANSWERING);
+    assert_eq!(tool.ask_for(STATISTICS, 0, 300), Err(Failure::Silent));
+    assert_eq!(tool.state(), ANSWERING);
 }
 
 fn garbage_harms_nobody() {

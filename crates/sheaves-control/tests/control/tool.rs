@@ -192,6 +192,16 @@ impl Tool {
         self.write_word(4, state);
     }
 
+    pub(crate) fn state(&self) -> u32 {
+        let mut state = [0; 4];
+        self.file.read_exact_at(&mut state, 16).expect("read");
+        u32::from_ne_bytes(state)
+    }
+
+    pub(crate) fn write_process(&mut self, process: u32) {
+        self.write_word(5, process);
+    }
+
     /// Writes a word of 4 bytes into the first 4 KiB.
     pub(crate) fn write_word(&mut self, index: u32, word: u32) {
         let at = u64::from(index % 1024) * 4;
