@@ -4,12 +4,15 @@
 //! |---|---|---|
 //! | [`IDLE`] | the tool that has locked the file | -> [`REQUESTED`], by the tool, with a wake |
 //! | [`REQUESTED`] | none | -> [`ANSWERING`], by the process named; -> [`IDLE`], by a tool |
-//! | [`ANSWERING`] | that thread | -> [`ANSWERED`], with a wake; -> [`IDLE`], by a tool, see below |
+//! | [`ANSWERING`] | that thread | -> [`ANSWERED`] or back, with a wake; -> [`IDLE`], by a tool |
 //! | [`ANSWERED`] | the tool | -> [`IDLE`] |
 //!
 //! The lock is that of `flock(2)` on the tool's own open file description, so the kernel releases
 //! it when the tool ends. A tool that finds what an earlier one has left behind makes it [`IDLE`],
 //! and waits while a thread is answering. A process that finds any other state does nothing.
+//!
+//! A thread takes a request, then looks again which process it names. It makes the state of a
+//! request to another process [`REQUESTED`] again.
 //!
 //! A process may be killed while it answers, and the others that share its page have to answer
 //! later. So a tool that asks another one waits for half of its time only. A process that lives,

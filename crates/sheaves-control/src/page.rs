@@ -70,6 +70,14 @@ fn answer_request(control: Held<'_, Option<&'static Page>>, page: &'static Page)
     if page.request.state.compare_exchange(REQUESTED, ANSWERING, taken, failed).is_err() {
         return;
     }
+    // The tool that asked this process may have ended meanwhile, and another have asked the parent.
+    if !is_for_this_process(&page.request) {
+        // Relaxed: exchanges leave what the tool has released in force. It fails if a tool has
+        // given the request up.
+        let _ = page.request.state.compare_exchange(ANSWERING, REQUESTED, failed, failed);
+        futex::wake_all_shared(&page.request.state);
+        return;
+    }
     // Relaxed, here and below: the exchange before and the store after these order them.
     let command = page.command.load(Ordering::Relaxed);
     let argument = page.argument.load(Ordering::Relaxed);
@@ -189,3 +197,7 @@ fn child() {
     request::note_process(!fork::is_late());
     release();
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/page.rs"]
+mod tests;
