@@ -24,6 +24,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
+pub use sheaves_heap::classes::CLOSING_WORDS_IN_FILE;
 pub use sheaves_sys::request::{REQUESTED, ToolRequest};
 
 /// Nothing is requested.
@@ -99,7 +100,7 @@ pub struct Page {
     pub object: AtomicU64,
     /// The address of the words of `sheaves_heap::classes::closing_words`, by which a tool that may
     /// write to the memory of the process gets an answer from one that never takes a slow path. 0
-    /// in a process that does not know it.
+    /// in a process that does not know it. [`CLOSING_WORDS_IN_FILE`] tells whether they are there.
     pub closing_words: AtomicU64,
 }
 

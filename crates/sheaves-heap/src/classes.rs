@@ -17,7 +17,7 @@
 
 use core::sync::atomic::{AtomicU16, Ordering};
 
-use sheaves_percpu::internal::{InPage, TABLE, Word};
+use sheaves_percpu::internal::{InPage, TABLE, TABLE_MARK, Word};
 use sheaves_slab::internal::shape::{CANARY_BYTES, ZONE_BYTES, stride_for};
 use sheaves_slab::internal::window::GRANULE_BYTES;
 use sheaves_slab::internal::{CacheId, checking, chunk};
@@ -75,6 +75,10 @@ pub(crate) const EMPTY_BLOCKS: usize = CLASSES;
 pub fn closing_words() -> usize {
     (&raw const TABLE.fast_bytes_end).addr()
 }
+
+/// What the file of the program or library has up to the end of the [`closing_words`]: a mark, two
+/// other words, and these. A tool that writes 0 to them restores what the file has.
+pub const CLOSING_WORDS_IN_FILE: [u64; 5] = [TABLE_MARK, 0, 0, 0, 0];
 
 /// In a slow path, once the heap has started: opens the fast path again if a tool has closed it,
 /// and answers the tool.

@@ -48,7 +48,7 @@ pub mod internal {
     pub use crate::memory::objects::{Observer, observe as observe_objects};
     pub use crate::sheaf::{Cursor, Sheaf, Taken};
     pub use crate::start::try_start;
-    pub use crate::table::{ENTRY_0, IN_PAGE, InPage, TABLE, Table};
+    pub use crate::table::{ENTRY_0, IN_PAGE, InPage, TABLE, TABLE_MARK, Table};
     pub use crate::word::{BLOCK_BYTES, Region, RowWord, Word};
 
     /// The allocator of per-CPU memory.

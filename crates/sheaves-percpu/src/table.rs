@@ -49,6 +49,9 @@ const ENTRIES_BEFORE: usize = 2;
 
 /// Bytes before the value of an [`InPage`]: 13 cache lines.
 pub const IN_PAGE: usize = 13 * 64;
+/// Is right before [`TABLE`], also in the file of the program or library: a tool that writes to the
+/// limits there knows by it that they are there.
+pub const TABLE_MARK: u64 = 0xbd4a_faee_901f_d09e;
 
 /// A static that each call of `malloc` or `free` reads, away from the beginning of its page. A
 /// level-1 cache has one set, of eight or twelve ways, for the same line of every page. Blocks of a
@@ -58,14 +61,20 @@ pub const IN_PAGE: usize = 13 * 64;
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct InPage<T> {
-    before: [u8; IN_PAGE],
+    before: [u8; IN_PAGE - 8],
+    mark: u64,
     value: T,
 }
 
 impl<T> InPage<T> {
     /// Places a value.
     pub const fn new(value: T) -> InPage<T> {
-        InPage { before: [0; IN_PAGE], value }
+        InPage::behind(0, value)
+    }
+
+    /// Places a value right behind a mark.
+    const fn behind(mark: u64, value: T) -> InPage<T> {
+        InPage { before: [0; IN_PAGE - 8], mark, value }
     }
 }
 
@@ -109,15 +118,18 @@ pub static TABLE: InPage<Table> = {
     let mut entries = [const { AtomicPtr::new(core::ptr::null_mut()) }; ENTRIES_BEFORE + CPUS_MAX];
     entries[0] = AtomicPtr::new((&raw const BOOTSTRAP_BLOCK).cast_mut());
     entries[1] = AtomicPtr::new((&raw const BOOTSTRAP_BLOCK).cast_mut());
-    InPage::new(Table {
-        rseq_cs: AtomicIsize::new(0),
-        slot: AtomicIsize::new(0),
-        fast_bytes_end: AtomicUsize::new(0),
-        layout_bytes_end: AtomicUsize::new(0),
-        window: AtomicUsize::new(1 << 63),
-        heap_bytes_end: AtomicUsize::new(0),
-        entries,
-    })
+    InPage::behind(
+        TABLE_MARK,
+        Table {
+            rseq_cs: AtomicIsize::new(0),
+            slot: AtomicIsize::new(0),
+            fast_bytes_end: AtomicUsize::new(0),
+            layout_bytes_end: AtomicUsize::new(0),
+            window: AtomicUsize::new(1 << 63),
+            heap_bytes_end: AtomicUsize::new(0),
+            entries,
+        },
+    )
 };
 
 /// A second table of bases, for transactions that take objects from the first of two words, or from
@@ -195,6 +207,7 @@ pub(crate) fn current_block(slot: i32) -> usize {
 const _: () = {
     assert!(size_of::<BootstrapBlock>() == BLOCK_BYTES);
     assert!(ENTRY_0 == 64 && offset_of!(Table, slot) == 8);
+    assert!(offset_of!(Table, fast_bytes_end) == 16 && offset_of!(Table, layout_bytes_end) == 24);
     assert!(offset_of!(Table, heap_bytes_end) == offset_of!(Table, window) + 8);
     assert!(offset_of!(InPage<Table>, value) == IN_PAGE);
 };

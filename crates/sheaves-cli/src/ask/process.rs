@@ -86,6 +86,16 @@ impl Process {
         path.rsplit('/').next().map(|file| output::name(file.as_bytes()))
     }
 
+    /// The mapping of a file, private and writable, that has an address.
+    pub(crate) fn data_at(&self, address: u64) -> Option<Mapping> {
+        let is_data = |line: &String| {
+            let rights = line.split(' ').nth(1).map(str::as_bytes);
+            matches!(rights, Some([b'r', b'w', _, b'p']))
+        };
+        let mut all = lines(self.path("maps")).filter(is_data).filter_map(|line| mapping(&line));
+        all.find(|mapping| (mapping.start..mapping.end).contains(&address))
+    }
+
     /// The files that it has mapped.
     pub(crate) fn mappings(&self) -> Vec<Mapping> {
         let mut bytes = 0;

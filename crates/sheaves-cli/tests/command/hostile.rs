@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Instant;
@@ -173,6 +174,19 @@ fn no_thread_is_stopped_that_is_not_of_the_process() {
     victim.wait().expect("reaped");
     let out = text(&asks.stdout);
     assert!(out.contains("its stack cannot be read: the process has no such thread"), "{out}");
+}
+
+/// A child of another user may have chosen the address, in the page that it shares.
+#[test]
+fn no_word_is_written_that_is_not_of_the_library() {
+    let hostile = Hostile::start("words");
+    let address = fs::read_to_string(hostile.1.path().join("words")).expect("an address");
+    let address = u64::from_str_radix(&address[2..], 16).expect("a number");
+    assert_eq!(hostile.asked("stat").status.code(), Some(75));
+    let memory = fs::File::open(format!("/proc/{}/mem", hostile.0.id())).expect("opened");
+    let mut words = [0; 16];
+    memory.read_exact_at(&mut words, address).expect("read");
+    assert_eq!(words.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).min(), Some(1000));
 }
 
 /// A signal that reaches a thread while its stack is read stops it, too.

@@ -1,8 +1,10 @@
 /* A process with a control page of its own making, for the tests in hostile.rs.
  *
- * hostile_page FOLDER [lease | lock | silent | signals]: answers the command with the number N by
- * the file FOLDER/N, or by "{}". Prints a line when the page is there. With `signals` a child sends
- * signals to it, each when it has received the one before; FOLDER/received has their number.
+ * hostile_page FOLDER [lease | lock | silent | signals | words]: answers the command with the
+ * number N by the file FOLDER/N, or by "{}". Prints a line when the page is there. With `signals` a
+ * child sends signals to it, each when it has received the one before; FOLDER/received has their
+ * number. With `words` it answers nothing, and the page says that the words of its fast path are
+ * those whose address FOLDER/words has.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -27,7 +29,7 @@ struct page {
   uint32_t version, command, state, process;
   uint64_t argument;
   uint32_t status, reserved;
-  uint64_t answer_bytes, object;
+  uint64_t answer_bytes, object, closing_words;
 };
 
 static void answer(volatile struct page *page, const char *folder) {
@@ -40,6 +42,18 @@ static void answer(volatile struct page *page, const char *folder) {
   page->answer_bytes = bytes;
   __atomic_store_n(&page->state, ANSWERED, __ATOMIC_RELEASE);
   syscall(SYS_futex, &page->state, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* A mark, two words, and two limits, as they are in the library. They are not so in the file. */
+static volatile uint64_t words[] = {1, 0, 0, 1000, 1000};
+
+static int offer_words(volatile struct page *page, const char *folder) {
+  char path[PATH_MAX];
+  snprintf(path, sizeof path, "%s/words", folder);
+  words[0] = 0xbd4afaee901fd09e;
+  page->closing_words = (uintptr_t)&words[3];
+  FILE *file = fopen(path, "w");
+  return file && fprintf(file, "%p", (void *)&words[3]) > 0 && fclose(file) == 0 ? 0 : -1;
 }
 
 static volatile uint64_t *received;
@@ -90,6 +104,7 @@ int main(int argc, char **argv) {
     if (fcntl(reader, F_SETLEASE, F_RDLCK) != 0) return 1;
   }
   if (strcmp(mode, "lock") == 0) flock(open(self, O_RDWR), LOCK_EX);
+  if (strcmp(mode, "words") == 0 && offer_words(page, argv[1]) != 0) return 1;
   int sends = strcmp(mode, "signals") == 0;
   if (sends && send_signals(argv[1]) != 0) return 1;
   puts("begun");

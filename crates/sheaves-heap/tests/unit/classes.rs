@@ -52,3 +52,12 @@ fn fast_paths_are_opened_by_the_next_call() {
     assert_eq!(limits(), open);
     assert_eq!(closing_words() + 8, (&raw const TABLE.layout_bytes_end).addr());
 }
+
+#[test]
+fn closing_words_are_behind_a_mark() {
+    let begin = closing_words() + 16 - size_of_val(&CLOSING_WORDS_IN_FILE);
+    let mark = core::ptr::with_exposed_provenance::<u64>(begin);
+    (&raw const TABLE).expose_provenance();
+    // SAFETY: in the static that has the words, constant, and aligned as they are.
+    assert_eq!(unsafe { mark.read() }, CLOSING_WORDS_IN_FILE[0]);
+}
