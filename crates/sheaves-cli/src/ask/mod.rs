@@ -21,13 +21,12 @@ mod wake;
 use alloc::sync::Arc;
 use core::time::Duration;
 use std::fs::File;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::thread;
 use std::time::Instant;
 
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::de::DeserializeOwned;
 use sheaves_control::client::{Client, Failure};
 use sheaves_control::layout::{ANSWER_AT, FILE_BYTES, STATISTICS};
@@ -35,7 +34,7 @@ use sheaves_control::layout::{ANSWER_AT, FILE_BYTES, STATISTICS};
 use crate::output;
 use crate::refusal::Refusal;
 use answer::Statistics;
-use process::{Process, is_alive};
+use process::{Handle, Process};
 use refused::{refuse, time, without_page};
 
 /// How long the command waits for a process that it was told to ask.
@@ -55,7 +54,7 @@ pub(crate) struct Asked {
     pub(crate) process: Process,
     file: File,
     client: Client,
-    pidfd: Arc<OwnedFd>,
+    handle: Arc<Handle>,
     /// How long to wait for answers, and until when.
     limit: Duration,
     end: Instant,
@@ -76,17 +75,19 @@ impl Asked {
     fn attach_for(pid: u32, limit: Duration) -> Result<Vec<Self>, Refusal> {
         let end = Instant::now() + limit;
         let absent = || Refusal::no_process(format!("no process has the number {pid}"));
-        let number = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(absent)?;
         // While the process is alive the number is its own: asked again after the looks at `/proc`.
-        let pidfd = Arc::new(pidfd_open(number, PidfdFlags::empty()).map_err(|_| absent())?);
+        let handle = Handle::open(pid).map_err(|error| {
+            Refusal::try_again(format!("process {pid} cannot be opened: {error}"))
+        })?;
+        let handle = Arc::new(handle.ok_or_else(absent)?);
         let process = Process::read(pid).ok_or_else(absent)?;
         let (mut all, mut failed) = (Vec::new(), None);
         for path in page::find(&process, limit)? {
             match page::open(&process, &path, limit) {
                 Ok(None) => {}
                 Ok(Some((file, client))) => {
-                    let (process, pidfd) = (process.clone(), Arc::clone(&pidfd));
-                    all.push(Self { process, file, client, pidfd, limit, end });
+                    let (process, handle) = (process.clone(), Arc::clone(&handle));
+                    all.push(Self { process, file, client, handle, limit, end });
                 }
                 Err(refusal) => failed = failed.or(Some(refusal)),
             }
@@ -94,7 +95,7 @@ impl Asked {
         if all.is_empty() {
             return Err(failed.unwrap_or_else(|| without_page(&process, limit)));
         }
-        if !is_alive(&pidfd) {
+        if !handle.is_alive() {
             return Err(refuse(&process, Failure::Gone, limit));
         }
         // The program may have duplicated a descriptor.
@@ -144,7 +145,7 @@ impl Asked {
     }
 
     fn ask_locked(&mut self, command: u32, argument: u64) -> Result<String, Refusal> {
-        let (pidfd, limit) = (&self.pidfd, self.limit);
+        let (handle, limit) = (&self.handle, self.limit);
         let closing_words = self.client.closing_words();
         let left = self.end.saturating_duration_since(Instant::now());
         let mut looks = 0;
@@ -152,9 +153,9 @@ impl Asked {
             looks += 1;
             // A command that asks many processes writes to none of them.
             if looks >= 2 && limit == LIMIT {
-                wake::wake(&self.process, pidfd, closing_words);
+                wake::wake(&self.process, handle, closing_words);
             }
-            is_alive(pidfd)
+            handle.is_alive()
         };
         let number = self.process.own_number;
         let asked =

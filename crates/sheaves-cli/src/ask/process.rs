@@ -10,6 +10,9 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use sheaves_control::layout::LINK;
 
 use crate::output;
@@ -154,9 +157,7 @@ impl Process {
 
     /// It has ended, and perhaps its parent has not noticed.
     pub(crate) fn has_ended(&self) -> bool {
-        let stat = fs::read(self.path("stat")).unwrap_or_default();
-        let name_end = stat.windows(2).rposition(|bytes| bytes == b") ");
-        matches!(name_end.and_then(|at| stat.get(at + 2)), None | Some(b'Z' | b'X'))
+        is_of_ended(&fs::read(self.path("stat")).unwrap_or_default())
     }
 
     /// It has a library of Sheaves, or the page of its parent.
@@ -172,10 +173,57 @@ impl Process {
     }
 }
 
-/// True until the process of this descriptor ends.
-pub(super) fn is_alive(pidfd: &OwnedFd) -> bool {
-    let mut ends = [PollFd::new(pidfd, PollFlags::IN)];
-    poll(&mut ends, Some(&Timespec::default())).is_ok_and(|count| count == 0)
+/// A process that is open, so that another one which gets its number is not taken for it.
+#[derive(Debug)]
+pub(crate) enum Handle {
+    Pidfd(OwnedFd),
+    /// Its folder in `/proc`, where there is no `pidfd_open(2)`: before Linux 5.3, and in
+    /// containers that do not permit it.
+    Folder(OwnedFd),
+}
+
+impl Handle {
+    /// `None` if no process has this number.
+    pub(super) fn open(pid: u32) -> Result<Option<Self>, Errno> {
+        let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let Some(number) = number else { return Ok(None) };
+        let opened = match pidfd_open(number, PidfdFlags::empty()) {
+            Err(Errno::NOSYS | Errno::PERM) => {
+                let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                openat(CWD, format!("/proc/{pid}"), flags, Mode::empty()).map(Self::Folder)
+            }
+            pidfd => pidfd.map(Self::Pidfd),
+        };
+        match opened {
+            Ok(handle) => Ok(Some(handle)),
+            // Of a thread's number, too, by the version of the kernel.
+            Err(Errno::SRCH | Errno::INVAL | Errno::NOENT) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// True until the process ends.
+    pub(super) fn is_alive(&self) -> bool {
+        match self {
+            Self::Pidfd(pidfd) => {
+                let mut ends = [PollFd::new(pidfd, PollFlags::IN)];
+                poll(&mut ends, Some(&Timespec::default())).is_ok_and(|count| count == 0)
+            }
+            Self::Folder(folder) => {
+                let mut stat = Vec::new();
+                let file = openat(folder, "stat", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+                // Neither works once the process is reaped.
+                let read = file.ok().map(|file| File::from(file).read_to_end(&mut stat));
+                matches!(read, Some(Ok(_))) && !is_of_ended(&stat)
+            }
+        }
+    }
+}
+
+/// True of the file `stat` of a process that has ended.
+fn is_of_ended(stat: &[u8]) -> bool {
+    let name_end = stat.windows(2).rposition(|bytes| bytes == b") ");
+    matches!(name_end.and_then(|at| stat.get(at + 2)), None | Some(b'Z' | b'X'))
 }
 
 /// The lines of a file in `/proc`, as far as they are read. Paths in them may have any bytes.

@@ -15,13 +15,12 @@
 use alloc::sync::Arc;
 use core::time::Duration;
 use std::fs::File;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt as _;
 
 use sheaves_control::layout::CLOSING_WORDS_IN_FILE;
 
 use super::apart;
-use super::process::{Process, is_alive};
+use super::process::{Handle, Process};
 use crate::prof::files::{self, Found, Place};
 
 /// How long it may take.
@@ -33,8 +32,8 @@ const BYTES_MAX: u64 = 1 << 20;
 const BYTES: usize = size_of_val(&CLOSING_WORDS_IN_FILE);
 
 /// Closes the fast path of a process for a moment, if the caller may write to its memory.
-pub(super) fn wake(process: &Process, pidfd: &Arc<OwnedFd>, closing_words: u64) {
-    let (process, pidfd) = (process.clone(), Arc::clone(pidfd));
+pub(super) fn wake(process: &Process, handle: &Arc<Handle>, closing_words: u64) {
+    let (process, handle) = (process.clone(), Arc::clone(handle));
     // Where it fails the process is silent, which is reported.
     let _ = apart::within(LIMIT, move || {
         let begin = closing_words.checked_sub((BYTES - 16) as u64)?;
@@ -48,7 +47,7 @@ pub(super) fn wake(process: &Process, pidfd: &Arc<OwnedFd>, closing_words: u64) 
             && in_file(&process, begin)? == CLOSING_WORDS_IN_FILE
             // What is open is the memory of this process, if it is alive now, whatever gets its
             // number.
-            && is_alive(&pidfd);
+            && handle.is_alive();
         may_write.then(|| memory.write_all_at(&[0; 16], closing_words).ok()).flatten()
     });
 }

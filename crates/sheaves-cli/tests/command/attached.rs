@@ -1,5 +1,5 @@
 //! The profile of a process with threads and children is turned on and off again and again, also by
-//! tools that are killed meanwhile: nothing of it is left behind.
+//! tools that are killed meanwhile: nothing of it is left behind. And tools without a pidfd.
 
 use core::time::Duration;
 use std::fs;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 
 use crate::running::{Program, wait_for};
-use crate::stand_in::sheaves;
+use crate::stand_in::{gcc, sheaves};
 
 /// Eight threads that allocate, and a child after the other.
 const THREADS_AND_FORKS: &str = "#include <pthread.h>\n#include <stdlib.h>\n\
@@ -72,4 +72,42 @@ fn nothing_is_left_behind() {
     let threads = || fs::read_dir(format!("/proc/{pid}/task")).expect("alive").count();
     wait_for("threads to end", || threads() <= THREADS_MAX);
     sheaves().args(["stat", &pid]).assert().success().stderr("");
+}
+
+/// Runs its arguments from the second on; there `pidfd_open` fails with the error of this number.
+const WITHOUT_PIDFD: &str = "#include <linux/filter.h>\n#include <linux/seccomp.h>\n\
+     #include <stddef.h>\n#include <stdlib.h>\n#include <sys/prctl.h>\n#include <unistd.h>\n\
+     int main(int argc, char **argv) { struct sock_filter filter[] = { \
+     BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)), \
+     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 434, 0, 1), \
+     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | atoi(argv[1])), \
+     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW) }; \
+     struct sock_fprog program = { 4, filter }; \
+     if (argc < 3 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || \
+     prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) return 1; \
+     execv(argv[2], argv + 2); return 1; }\n";
+
+/// Before Linux 5.3 there is none, and some containers do not permit it.
+#[test]
+fn pidfds_are_not_needed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    fs::write(path("without.c"), WITHOUT_PIDFD).expect("written");
+    assert!(gcc(["-O1", "-o", &path("without"), &path("without.c")]));
+    let program = Program::build(THREADS_AND_FORKS, &[]);
+    let stat = |errno: &str, pid: &str| {
+        let mut command = Command::new(path("without"));
+        command.arg(errno).arg(assert_cmd::cargo::cargo_bin("sheaves")).args(["stat", pid]);
+        let output = command.output().expect("runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    // EPERM and ENOSYS.
+    for errno in ["1", "38"] {
+        assert_eq!(stat(errno, &program.pid()), (Some(0), String::new()), "{errno}");
+        let absent = "sheaves: no process has the number 4194304\n";
+        assert_eq!(stat(errno, "4194304"), (Some(67), absent.to_owned()), "{errno}");
+    }
+    // Another error, EMFILE, is named.
+    let (status, line) = stat("24", &program.pid());
+    assert!(status == Some(75) && line.contains("cannot be opened: "), "{status:?} {line}");
 }
