@@ -40,12 +40,14 @@ fn prepare(caches: &mut Vec<Cache>, most: usize) {
         caches.sort_by_key(|cache| core::cmp::Reverse(cache.slab_bytes));
         caches.truncate(most);
     }
-    let mut counts = BTreeMap::<String, u32>::new();
+    let (mut counts, mut names) = (BTreeMap::<String, u32>::new(), BTreeSet::new());
     for cache in caches {
-        let count = counts.entry(cache.name.clone()).or_default();
-        *count += 1;
-        if *count > 1 {
-            cache.name = format!("{}#{count}", cache.name);
+        let count = counts.entry(cache.name.clone()).or_insert(1);
+        let name = cache.name.clone();
+        // A program may have a cache of the new name, too.
+        while !names.insert(cache.name.clone()) {
+            *count += 1;
+            cache.name = format!("{name}#{count}");
         }
     }
 }
@@ -357,3 +359,7 @@ fn encode_value(
         _ => one.encode_gauge(&value),
     }
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/export_metrics.rs"]
+mod tests;
