@@ -174,7 +174,8 @@ impl Asked {
 
     /// The answer to a command that is answered in JSON, which is within limits.
     pub(crate) fn ask_json_text(&mut self, command: u32, argument: u64) -> Result<String, Refusal> {
-        let text = self.ask(command, argument)?;
+        // Names of caches and threads are the program's, with any characters but controls.
+        let text = output::plain(&self.ask(command, argument)?).into_owned();
         let damaged = || refuse(&self.process, Failure::Damaged, self.limit);
         limits::are_kept(&text).then_some(text).ok_or_else(damaged)
     }

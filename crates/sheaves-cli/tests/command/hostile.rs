@@ -117,6 +117,20 @@ fn nothing_that_is_said_reaches_the_terminal() {
     assert!(found.status.success() && text(&found.stdout).starts_with('?'), "{found:?}");
 }
 
+/// The library writes names as they are, but for control characters.
+#[test]
+fn names_with_other_marks_are_shown_without() {
+    let hostile = Hostile::start("");
+    hostile.says(STATISTICS, "{\"caches\":[{\"name\":\"left\u{202e}right\"}]}");
+    hostile.says(RCU, "{\"readers\":[{\"tid\":7,\"name\":\"left\u{200f}right\"}]}");
+    for command in ["stat --json", "top --once", "export", "rcu --seconds 0.1"] {
+        let output = hostile.asked(command);
+        assert!(output.status.success(), "{command}: {output:?}");
+        let out = text(&output.stdout);
+        assert!(out.contains("left?right") && !out.contains(['\u{202e}', '\u{200f}']), "{out}");
+    }
+}
+
 fn json(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
