@@ -165,11 +165,15 @@ impl Process {
         lines(self.path("maps")).any(|line| line.contains("/libsheaves") || line.contains(LINK))
     }
 
-    /// It was started with the option that leaves the page out.
-    pub(crate) fn refuses(&self) -> bool {
-        let Ok(file) = File::open(self.path("environ")) else { return false };
+    /// The word by which it was started without a page, if it was.
+    pub(crate) fn refuses_by(&self) -> Option<&'static str> {
+        let file = File::open(self.path("environ")).ok()?;
         let entries = BufReader::new(file.take(BYTES_MAX)).split(0);
-        entries.map_while(Result::ok).any(|entry| entry == b"SHEAVES_CONTROL=0")
+        let word = |entry: Vec<u8>| {
+            let value = entry.strip_prefix(b"SHEAVES_CONTROL=")?;
+            ["0", "false", "no", "off"].into_iter().find(|word| word.as_bytes() == value)
+        };
+        entries.map_while(Result::ok).find_map(word)
     }
 }
 

@@ -22,8 +22,8 @@ pub(super) fn without_page(process: &Process, limit: Duration) -> Refusal {
     if process.has_ended() {
         return refuse(process, Failure::Gone, limit);
     }
-    if process.refuses() {
-        return Refusal::unavailable(format!("{process} runs with SHEAVES_CONTROL=0"));
+    if let Some(word) = process.refuses_by() {
+        return Refusal::unavailable(format!("{process} runs with SHEAVES_CONTROL={word}"));
     }
     if process.is_on_sheaves() {
         return Refusal::try_again(format!(

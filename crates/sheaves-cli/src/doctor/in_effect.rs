@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::env;
 use std::ffi::OsStr;
+use std::io::Read as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -58,6 +59,12 @@ fn greeting(preload: &Preload) -> Result<Hello, String> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child =
         command.spawn().map_err(|error| format!("cannot start `{STARTED}`: {error}"))?;
+    // It waits when the pipe is full, as with LD_DEBUG=all.
+    let mut errors = child.stderr.take();
+    let reader = thread::spawn(move || {
+        let mut bytes = Vec::new();
+        errors.as_mut().map_or(Ok(0), |errors| errors.read_to_end(&mut bytes)).map(|_| bytes)
+    });
     let end = Instant::now() + LIMIT;
     while child.try_wait().is_ok_and(|status| status.is_none()) {
         if Instant::now() > end {
@@ -65,9 +72,11 @@ fn greeting(preload: &Preload) -> Result<Hello, String> {
         }
         thread::sleep(Duration::from_millis(5));
     }
-    let output = child.wait_with_output().map_err(|error| error.to_string())?;
+    let status = child.wait().map_err(|error| error.to_string())?;
+    let errors = reader.join().map_err(|_| "no thread reads what it says".to_owned())?;
+    let errors = errors.map_err(|error| error.to_string())?;
     let (mut greeting, mut problem) = (None, None);
-    for line in String::from_utf8_lossy(&output.stderr).lines() {
+    for line in String::from_utf8_lossy(&errors).lines() {
         match line.parse::<Hello>() {
             Ok(hello) => greeting = Some(hello),
             Err(()) if line.contains(" does not run on Sheaves ") => {
@@ -77,7 +86,7 @@ fn greeting(preload: &Preload) -> Result<Hello, String> {
             Err(()) => eprintln!("{line}"),
         }
     }
-    let unknown = || format!("`{STARTED}` does not run on it ({})", output.status);
+    let unknown = || format!("`{STARTED}` does not run on it ({status})");
     greeting.ok_or_else(|| problem.unwrap_or_else(unknown))
 }
 
@@ -91,7 +100,7 @@ fn engine(hello: &Hello, kernel: &KernelRseq) -> Check {
             Check::ok("engine", format!("{found} (set by SHEAVES_ENGINE)"))
         }
         ("rseq", _) => Check::ok("engine", format!("{found} (the kernel has no mm_cid)")),
-        (_, _) if !asked.is_empty() => {
+        (_, _) if asked == "portable" => {
             Check::warn("engine", found, "SHEAVES_ENGINE selects it; unset it to get the fast one")
         }
         _ => Check::warn(

@@ -41,6 +41,28 @@ fn table_shows_the_object_and_the_engine_in_effect() {
         .stdout(contains(path).and(contains("portable, slots by virtual")));
 }
 
+/// The stand-in has the portable engine, whatever is asked for.
+#[test]
+fn engine_that_was_not_asked_for_is_explained() {
+    let reason = |asked: &str| {
+        let output = sheaves().arg("doctor").env("SHEAVES_ENGINE", asked).assert().success();
+        String::from_utf8(output.get_output().stdout.clone()).expect("UTF-8")
+    };
+    assert!(reason("portable").contains("SHEAVES_ENGINE selects it"));
+    for asked in ["", "auto", "rseq", "rseq-cpu"] {
+        let text = reason(asked);
+        assert!(!text.contains("selects it") && text.contains("rseq is unavailable"), "{text}");
+    }
+}
+
+#[test]
+fn messages_of_the_linker_are_read() {
+    let output = sheaves().arg("doctor").env("LD_DEBUG", "all").assert().success();
+    let output = output.get_output();
+    assert!(output.stderr.len() > 64 << 10, "{} bytes fill no pipe", output.stderr.len());
+    assert!(String::from_utf8_lossy(&output.stdout).contains("OK    preload"));
+}
+
 #[test]
 fn missing_object_fails() {
     sheaves()

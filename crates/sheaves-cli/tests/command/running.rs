@@ -226,6 +226,22 @@ fn program_that_does_nothing_is_named() {
     sleeps.wait().expect("reaped");
 }
 
+#[test]
+fn option_that_leaves_the_page_out_is_named() {
+    for word in ["0", "false", "no", "off"] {
+        let mut command = Command::new("cat");
+        command.env("LD_PRELOAD", object()).env("SHEAVES_CONTROL", word);
+        let mut waits = command.stdin(Stdio::piped()).spawn().expect("runs");
+        let pid = waits.id();
+        let maps = || std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("alive");
+        wait_for("exec", || maps().contains("libsheaves_preload"));
+        let line = refusal("stat", &pid.to_string(), 69);
+        assert_eq!(line, format!("sheaves: process PID (cat) runs with SHEAVES_CONTROL={word}"));
+        waits.kill().expect("killed");
+        waits.wait().expect("reaped");
+    }
+}
+
 /// Daemons close all descriptors that they do not know.
 #[test]
 fn program_that_has_closed_its_page_answers_root() {
