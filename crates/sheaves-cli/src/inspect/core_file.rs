@@ -32,6 +32,8 @@ const REGISTERS_AARCH64: [usize; 3] = [32, 31, 29];
 const FRAMES_MAX: usize = 64;
 const PAGE_BYTES: usize = 4096;
 const BUFFER_BYTES: usize = 4 << 20;
+/// More tables of guarded blocks than any process has.
+const TABLES_MAX: usize = 8;
 /// The most parts of memory: a process has 65,530 mappings, unless more are allowed.
 const SEGMENTS_MAX: u32 = 1 << 18;
 /// The most bytes of notes: a thread has some kilobytes, a mapped file less than one.
@@ -169,9 +171,11 @@ impl Core {
         Some(())
     }
 
-    /// The words of the table of guarded blocks, which begins at a page: `count` of them.
-    pub(crate) fn find_words(&self, count: usize) -> Result<Option<Vec<u64>>, Refusal> {
+    /// The words of each table of guarded blocks, which begins at a page: `count` of them. A
+    /// process has a table for each copy of the library that guards blocks.
+    pub(crate) fn find_tables(&self, count: usize) -> Result<Vec<Vec<u64>>, Refusal> {
         let failed = |error| Refusal::no_input(format!("cannot read the dump: {error}"));
+        let (mut tables, mut cut) = (Vec::new(), Ok(()));
         let magic: Vec<u8> = MAGIC.iter().flat_map(|word| word.to_le_bytes()).collect();
         let mut buffer = vec![0; BUFFER_BYTES];
         // Parts of memory do not overlap in the file, so that all of them are no more than it.
@@ -184,18 +188,23 @@ impl Core {
                 at += (data - at) / PAGE_BYTES as u64 * PAGE_BYTES as u64;
                 let part = &mut buffer[..(end - at).min(BUFFER_BYTES as u64) as usize];
                 self.file.read_exact_at(part, at).map_err(failed)?;
-                let mut pages = part.chunks(PAGE_BYTES);
-                if let Some(page) = pages.position(|page| page.starts_with(&magic)) {
+                let pages = part.chunks(PAGE_BYTES).enumerate();
+                for (page, _) in pages.filter(|(_, page)| page.starts_with(&magic)) {
                     let mut words = vec![0; count * 8];
                     let offset = at + (page * PAGE_BYTES) as u64;
-                    self.file.read_exact_at(&mut words, offset).map_err(failed)?;
-                    let words = words.chunks_exact(8).filter_map(|word| number(word, 0));
-                    return Ok(Some(words.collect()));
+                    match self.file.read_exact_at(&mut words, offset) {
+                        Ok(()) if tables.len() < TABLES_MAX => {
+                            let words = words.chunks_exact(8).filter_map(|word| number(word, 0));
+                            tables.push(words.collect());
+                        }
+                        Ok(()) => return Ok(tables),
+                        Err(error) => cut = Err(failed(error)),
+                    }
                 }
                 at += part.len() as u64;
             }
         }
-        Ok(None)
+        if tables.is_empty() { cut.map(|()| tables) } else { Ok(tables) }
     }
 
     /// Where there is data from `at` on; `None` if all of the rest is a hole.

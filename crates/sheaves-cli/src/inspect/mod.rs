@@ -23,13 +23,14 @@ use core_file::Core;
 pub(crate) fn inspect(options: &InspectOptions) -> Result<ExitCode, Refusal> {
     let mut core = Core::open(&options.core)?;
     let path = options.core.display();
-    let words = core.find_words(WORDS)?.ok_or_else(|| {
-        Refusal::bad_data(format!(
+    let tables = core.find_tables(WORDS)?;
+    if tables.is_empty() {
+        return Err(Refusal::bad_data(format!(
             "{path} has no records of guarded blocks: the process had none (SHEAVES_GUARD, \
              sheaves guard on), or its private memory is not in the dump (core(5))"
-        ))
-    })?;
-    let geometry = Geometry::of_head(&words).ok_or_else(|| {
+        )));
+    }
+    let (geometry, words) = choose(tables, core.address).ok_or_else(|| {
         Refusal::bad_data(format!("{path} has damaged records of guarded blocks"))
     })?;
     let mut text = String::new();
@@ -43,9 +44,12 @@ pub(crate) fn inspect(options: &InspectOptions) -> Result<ExitCode, Refusal> {
             geometry.explain(address, &mut records, read).map(|misuse| (misuse, address))
         }
         // A double free, for example, which has aborted the process.
-        _ => error_of(&words).filter(|(misuse, _)| !misuse.is_access()).filter(|(_, address)| {
-            geometry.place_of(*address).is_some_and(|place| read(place, &mut records[0]))
-        }),
+        _ => error_of(&words).map(|(misuse, address, _)| (misuse, address)).filter(
+            |(misuse, address)| {
+                !misuse.is_access()
+                    && geometry.place_of(*address).is_some_and(|place| read(place, &mut records[0]))
+            },
+        ),
     };
     let is_found = found.is_some();
     match found {
@@ -60,6 +64,15 @@ pub(crate) fn inspect(options: &InspectOptions) -> Result<ExitCode, Refusal> {
     }
     print(&text)?;
     Ok(ExitCode::from(u8::from(!is_found)))
+}
+
+/// The table whose pool has the address of the fault, or else that of the newest error.
+fn choose(tables: Vec<Vec<u64>>, address: Option<usize>) -> Option<(Geometry, Vec<u64>)> {
+    let all = tables.into_iter().filter_map(|words| Some((Geometry::of_head(&words)?, words)));
+    all.max_by_key(|(geometry, words)| {
+        let has_address = address.is_some_and(|address| geometry.contains(address));
+        (has_address, error_of(words).map(|(.., ms)| ms))
+    })
 }
 
 fn read_record(words: &[u64], place: usize, record: &mut Record) -> bool {
@@ -114,3 +127,7 @@ fn write_frames(
         }
     }
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/inspect.rs"]
+mod tests;

@@ -65,7 +65,29 @@ fn a_dump_has_thread_signal_files_and_stack() {
     let path = "/lib".to_owned();
     assert_eq!(core.mappings, [Mapping { start: 0x1000, end: 0x2000, offset: 3 * 4096, path }]);
     assert_eq!(core.frames(), [0x1234, 0x5678]);
-    assert!(core.find_words(WORDS).unwrap().is_none());
+    assert!(core.find_tables(WORDS).unwrap().is_empty());
+}
+
+#[test]
+fn all_tables_are_found() {
+    let mut dump = dump();
+    let pages = 2 * TABLES_MAX + 1;
+    dump.resize(MEMORY_AT as usize + pages * PAGE_BYTES, 0);
+    // The header of the memory is the second one, and has its bytes in two words.
+    for at in [64 + 56 + 32, 64 + 56 + 40] {
+        dump[at..at + 8].copy_from_slice(&((pages * PAGE_BYTES) as u64).to_le_bytes());
+    }
+    let mut with_tables = |numbers: &[usize]| {
+        for page in numbers {
+            let words = [MAGIC[0], MAGIC[1], *page as u64].map(u64::to_le_bytes).concat();
+            let at = MEMORY_AT as usize + page * PAGE_BYTES;
+            dump[at..at + words.len()].copy_from_slice(&words);
+        }
+        let tables = core_of(&dump).unwrap().find_tables(PAGE_BYTES / 8).unwrap();
+        tables.iter().map(|words| words[2] as usize).collect::<Vec<_>>()
+    };
+    assert_eq!(with_tables(&[1, 7]), [1, 7]);
+    assert_eq!(with_tables(&(0..pages).collect::<Vec<_>>()).len(), TABLES_MAX);
 }
 
 proptest! {
@@ -85,7 +107,7 @@ proptest! {
         if let Ok(core) = core_of(&dump) {
             prop_assert!(core.mappings.len() <= 1 + dump.len() / 25);
             prop_assert!(core.frames().len() <= FRAMES_MAX);
-            let _ = core.find_words(WORDS);
+            let _ = core.find_tables(WORDS);
         }
     }
 }

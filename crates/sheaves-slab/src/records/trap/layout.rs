@@ -223,11 +223,11 @@ impl Misuse {
     }
 }
 
-/// The last error that a head tells of, and its address.
+/// The last error that a head tells of, its address, and its time in ms.
 #[must_use]
-pub fn error_of(head: &[u64]) -> Option<(Misuse, usize)> {
+pub fn error_of(head: &[u64]) -> Option<(Misuse, usize, u64)> {
     let misuse = Misuse::of(head.get(ERROR)?.checked_sub(1)?)?;
-    Some((misuse, *head.get(ERROR + 1)? as usize))
+    Some((misuse, *head.get(ERROR + 1)? as usize, *head.get(ERROR + 2)?))
 }
 
 /// When, in which thread and where something was done to a block.
