@@ -1,13 +1,14 @@
-//! Threads that are the driver one after the other, where there is no reclaimer.
+//! Threads that are the driver one after the other, with and without a reclaimer.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::time::Duration;
 use std::thread;
 use std::time::Instant;
 
-use sheaves_rcu::defer::{Head, barrier};
+use sheaves_rcu::defer::{Head, barrier, before_sandbox, reclaim, statistics as deferred};
+use sheaves_rcu::synchronize;
 
-use crate::{Object, alone, count_call, is_own, pass_own, wait_until};
+use crate::{Object, all_called, alone, count_call, is_own, pass_own, wait_until};
 
 /// The last of three barriers returns soon after the callback that all of them wait for.
 ///
@@ -56,4 +57,57 @@ fn timed_barrier() -> Duration {
     let begin = Instant::now();
     barrier().unwrap();
     begin.elapsed()
+}
+
+/// The workers end only when no driver waits for them: no other thread runs their calls beside
+/// them.
+#[test]
+fn workers_are_not_stopped_below_a_driver() {
+    static IS_RUNNING: AtomicBool = AtomicBool::new(false);
+    static MAY_RETURN: AtomicBool = AtomicBool::new(false);
+    static OVERLAPS: AtomicUsize = AtomicUsize::new(0);
+    unsafe extern "C" fn run_alone(head: *mut Head) {
+        if IS_RUNNING.swap(true, Ordering::SeqCst) {
+            OVERLAPS.fetch_add(1, Ordering::SeqCst);
+            return;
+        }
+        wait_until("the end of the call", || MAY_RETURN.load(Ordering::SeqCst));
+        IS_RUNNING.store(false, Ordering::SeqCst);
+        // SAFETY: the head of an object that is never freed.
+        unsafe { count_call(head) };
+    }
+    let _alone = alone();
+    if !is_own() {
+        let options = [("SHEAVES_RCU_RECLAIMERS", "slots"), ("SHEAVES_RCU_AGE_MS", "60000")];
+        pass_own("drivers::workers_are_not_stopped_below_a_driver", &options);
+        return;
+    }
+    // From here on there are workers.
+    Object::many(1)[0].defer();
+    barrier().unwrap();
+    // Until the sheaf of a slot is full. The age bound seals none.
+    let objects = Object::many(10_000);
+    let deferred_now = objects.iter().take_while(|object| {
+        let is_open = deferred().sealed.objects == 0;
+        if is_open {
+            object.defer_to(run_alone);
+        }
+        is_open
+    });
+    let objects = &objects[..deferred_now.count()];
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            synchronize().unwrap();
+            while !objects.iter().any(|object| object.calls() > 0) {
+                reclaim();
+            }
+        });
+        wait_until("a call", || IS_RUNNING.load(Ordering::SeqCst));
+        // The library's thread ends its workers, as far as it may.
+        before_sandbox();
+        MAY_RETURN.store(true, Ordering::SeqCst);
+    });
+    assert_eq!(OVERLAPS.load(Ordering::SeqCst), 0, "calls ran beside each other");
+    barrier().unwrap();
+    assert!(all_called(objects, 1));
 }

@@ -11,7 +11,7 @@
 //! | state of a worker | meaning | transitions |
 //! |---|---|---|
 //! | [`ABSENT`] | there is no thread | -> waiting, by the reclaimer that starts it |
-//! | [`WAITING`] | it sleeps on this word | -> working, by the driver; leaving, by the reclaimer |
+//! | [`WAITING`] | it sleeps on this word | -> working or leaving, by the driver |
 //! | [`WORKING`] | it runs what is ready in its shards | -> waiting, by itself |
 //! | [`LEAVING`] | it is to end | -> absent, by itself as its last step |
 //!
@@ -131,9 +131,14 @@ pub(crate) fn start_workers(spawn: impl Fn() -> bool) {
     COUNT.store(started, Ordering::Relaxed);
 }
 
-/// Ends the workers, and waits until they have ended. For the reclaimer, which is not the driver.
+/// Ends the workers, and waits until they have ended. For the reclaimer, which is not the driver:
+/// it becomes that, as another driver may wait for what they run.
 pub(crate) fn stop_workers() {
     // Relaxed, here and below: as in `start_workers`.
+    if COUNT.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    let _role = become_driver();
     let count = COUNT.swap(0, Ordering::Relaxed);
     for worker in &WORKERS[..count] {
         worker.state.store(LEAVING, Ordering::Relaxed);
