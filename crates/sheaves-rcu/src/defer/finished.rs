@@ -2,7 +2,8 @@
 //!
 //! The library's thread waits for their grace periods and wakes them. So wakers never run in a
 //! thread that only polls or synchronizes, nor in a signal handler. Where there can be no such
-//! thread, or it has not begun yet, a future asks to be polled again at once, and leads itself.
+//! thread, or it has not begun yet, or it may wait for the caller, a future asks to be polled again
+//! at once, and leads itself.
 
 use core::cell::UnsafeCell;
 use core::future::Future;
@@ -11,7 +12,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use super::work::futures::{self, Node};
-use super::work::{reclaimer, requests};
+use super::work::{driver, reclaimer, requests};
 use crate::grace::cookie::Cookie;
 use crate::grace::expedite::Urgency;
 
@@ -59,8 +60,10 @@ impl Future for Finished {
         }
         // SAFETY: the node is pinned, and taken off before it ends.
         unsafe { futures::enlist(self.node.get(), Some(context.waker().clone())) };
+        // The library's thread waits for a deferred call or a waker that awaits this.
+        let may_wait = driver::is_inside_call() || reclaimer::is_reclaimer();
         let is_woken = requests::wake_reclaimer(true) && reclaimer::has_begun();
-        if !is_woken {
+        if may_wait || !is_woken {
             context.waker().wake_by_ref();
         }
         Poll::Pending

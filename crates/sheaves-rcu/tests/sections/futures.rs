@@ -82,6 +82,50 @@ fn a_barrier_in_a_waker_is_refused() {
     barrier().unwrap();
 }
 
+/// The thread that would wake it runs the call or the waker that awaits it.
+#[test]
+fn a_future_may_be_awaited_in_a_call_and_in_a_waker() {
+    struct Await(Sender<()>);
+    impl Wake for Await {
+        fn wake(self: Arc<Self>) {
+            await_behind_a_reader();
+            self.0.send(()).expect("the test waits");
+        }
+    }
+    let _alone = alone();
+    let (sender, ends) = channel();
+    let waker = Waker::from(Arc::new(Await(sender.clone())));
+    sheaves_rcu::defer(|| ());
+    barrier().unwrap();
+    if sheaves_rcu::internal::reclaimer_thread().is_none() {
+        return;
+    }
+    sheaves_rcu::defer(move || {
+        await_behind_a_reader();
+        sender.send(()).expect("the test waits");
+    });
+    ends.recv_timeout(Duration::from_secs(20)).expect("the call does not end");
+    let reader = Reader::start();
+    let mut future = pin!(Cookie::get().finished());
+    assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    drop(reader);
+    ends.recv_timeout(Duration::from_secs(20)).expect("the waker does not end");
+}
+
+/// Awaits a grace period whose reader leaves when this thread is about to sleep.
+fn await_behind_a_reader() {
+    let (before, reader) = (PARKED.load(Ordering::SeqCst), Reader::start());
+    // A scope would unpark this thread at the end of that one.
+    let other = std::thread::spawn(move || {
+        while PARKED.load(Ordering::SeqCst) == before {
+            std::thread::yield_now();
+        }
+        drop(reader);
+    });
+    block_on(Cookie::get().finished());
+    other.join().expect("it drops the reader");
+}
+
 #[test]
 fn many_futures_in_many_threads() {
     let _alone = alone();
