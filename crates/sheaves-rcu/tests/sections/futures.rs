@@ -245,6 +245,37 @@ fn futures_come_to_their_end_where_no_thread_can_be_started() {
     });
 }
 
+/// The library's thread ends in the middle of its work, and leaves no future behind.
+#[test]
+fn futures_come_to_their_end_in_a_sandbox() {
+    if in_own_process("futures::futures_come_to_their_end_in_a_sandbox") {
+        return;
+    }
+    let reader = Reader::start();
+    let early = Cookie::start_poll_expedited();
+    let late = Cookie::get();
+    assert!(early < late && !early.poll());
+    let (done, is_done) = channel();
+    for cookie in [early, late] {
+        let done = done.clone();
+        std::thread::spawn(move || {
+            block_on(cookie.finished());
+            done.send(()).expect("the test waits");
+        });
+    }
+    let begin = Instant::now();
+    while PARKED.load(Ordering::SeqCst) < 2 {
+        assert!(begin.elapsed() < Duration::from_secs(20), "no thread waits");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // The library's thread waits for the first grace period.
+    sheaves_rcu::defer::before_sandbox();
+    drop(reader);
+    for _ in 0..2 {
+        is_done.recv_timeout(Duration::from_secs(20)).expect("a future was not woken");
+    }
+}
+
 /// The child of a fork does not access the futures of threads that do not exist there, and uses
 /// those of the thread that forked.
 #[test]

@@ -1,5 +1,5 @@
 //! The list of futures that wait for grace periods, see `finished`. The library's thread wakes
-//! them.
+//! them; when it ends, it wakes those that are left, and they lead themselves.
 //!
 //! In the child of a fork the list is empty: its nodes were on stacks of threads that are gone. A
 //! future of the forking thread may be polled and dropped there; nothing wakes it before.
@@ -175,6 +175,25 @@ impl List {
     fn take_ready(&mut self) -> Option<Waker> {
         let (node, number) = self.heads().find(|(_, number)| GENERATIONS.is_complete(*number))?;
         // SAFETY: a node on the list.
+        unsafe { self.take(node, number) }
+    }
+
+    /// Takes the first node of a queue off the list. Returns its waker.
+    fn take_first(&mut self, queue: usize) -> Option<Waker> {
+        let node = self.queues[queue].first;
+        if node.is_null() {
+            return None;
+        }
+        // SAFETY: on the list, and used under the lock only.
+        let number = unsafe { (*node).number };
+        // SAFETY: a node on the list.
+        unsafe { self.take(node, number) }
+    }
+
+    /// # Safety
+    /// The node is on the list.
+    unsafe fn take(&mut self, node: *mut Node, number: u64) -> Option<Waker> {
+        // SAFETY: the same contract.
         unsafe { self.unlink(node, number) };
         // SAFETY: as above; it is used under the lock, which is held.
         unsafe { (*node).waker.take() }
@@ -209,6 +228,17 @@ pub(crate) fn wake_ready() {
     let take = || list().take_ready();
     while let Some(waker) = take() {
         waker.wake();
+    }
+}
+
+/// Wakes all futures that wait now, though their grace periods may not be over. For the library's
+/// thread, after it has stored that it ends.
+pub(crate) fn wake_all() {
+    // SeqCst: as in `lowest`. [B4]
+    let count = COUNT.load(Ordering::SeqCst);
+    for queue in 0..QUEUES {
+        // Each at most once: one that is polled again comes to the end of its queue.
+        (0..count).map_while(|_| list().take_first(queue)).for_each(Waker::wake);
     }
 }
 

@@ -148,6 +148,8 @@ fn run() {
         }
         THREAD.store(tls::thread_pointer(), Ordering::Relaxed);
     }
+    // In a sandbox no other thread wakes them, and it is not sure that one can be started.
+    futures::wake_all();
 }
 
 fn has_work() -> bool {
