@@ -60,7 +60,7 @@ pub mod internal {
     /// Blocks of slots, and what is in them.
     pub mod slots {
         pub use crate::slots::{
-            ALL, attach, drain, observe, prepare, set_source, slots_used, take,
+            ALL, attach, drain, observe, prepare, set_source, slots_used, take, take_in_child,
         };
     }
 }

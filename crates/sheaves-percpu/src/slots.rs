@@ -13,7 +13,7 @@ use crate::sheaf::{Cursor, DRAINED_WORDS_MAX, Taken};
 use crate::word::{Region, RowWord, Word};
 use crate::{rows, table};
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The slots lock: guards changes of the table, of [`INITIALISED`] and of [`INSTALLED`], and the
 /// opening of rows.
@@ -211,6 +211,27 @@ pub fn take(words: &[Word], reach: Reach, wanted: Wanted<'_>) -> (Taken, bool) {
     (taken, is_complete)
 }
 
+/// [`take`] of everything in the child of a fork, without a system call: it has one thread, and a
+/// handler that forks has aborted that thread's rseq critical section. Nothing is taken if it may
+/// have interrupted a transaction of the portable engine, which goes on in the child.
+pub fn take_in_child(words: &[Word]) -> Taken {
+    assert!(words.len() <= DRAINED_WORDS_MAX);
+    let mut taken = Taken::new();
+    // Relaxed, here and below: the child has one thread.
+    if !IS_INTERRUPTED.load(Ordering::Relaxed) {
+        let _slots = SLOTS.lock();
+        for (index, _, word) in each_word(words.iter().copied()) {
+            let cursor = Cursor::of_word(word.load(Ordering::Relaxed));
+            if cursor.is_sheaf() {
+                word.store(Cursor::VACANT.bits(), Ordering::Relaxed);
+                // SAFETY: taken out of its only word.
+                unsafe { taken.add(index, cursor) };
+            }
+        }
+    }
+    taken
+}
+
 /// Empties the words of the slot that the thread is on, by transactions. With `only`, false once
 /// that is another slot.
 fn empty_own_slot(
@@ -272,10 +293,17 @@ fn drain_fenced(words: &[Word], wanted: Wanted<'_>, take: &mut dyn FnMut(usize, 
     fenced
 }
 
+/// The thread that has forked this process was inside a transaction of the portable engine, or a
+/// thread with the same tag was. Written in the child.
+static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
 /// In the child of a fork: ends what other threads were doing with words. Under the slots lock.
 pub(crate) fn start_child() {
     if engine::mode() == EngineMode::Portable {
-        each_word(initialised_words()).for_each(|(_, _, word)| engine::check_in_of_others(word));
+        let words = each_word(initialised_words());
+        let is_interrupted =
+            words.fold(false, |any, (_, _, word)| any | engine::check_in_of_others(word));
+        sheaves_sys::restart_word!(IS_INTERRUPTED, is_interrupted);
     }
 }
 

@@ -127,10 +127,11 @@ pub(crate) fn load(word: Word) -> Cursor {
     Cursor::BOOTSTRAP
 }
 
-/// In the child of a fork: no other thread has a word checked out any more.
-pub(crate) fn check_in_of_others(word: &AtomicUsize) {
+/// In the child of a fork: no other thread has a word checked out any more. True if the calling one
+/// has, or one with the same tag had.
+pub(crate) fn check_in_of_others(word: &AtomicUsize) -> bool {
     // Relaxed: the child has one thread.
-    word.fetch_and(!TAGS, Ordering::Relaxed);
+    word.fetch_and(!TAGS, Ordering::Relaxed) & TAGS == busy()
 }
 
 /// Takes the cursor out of one slot's word from outside and leaves `new`; waits while the word is

@@ -8,7 +8,7 @@ use sheaves_rcu::defer::{Channel, Head, barrier, flush, reclaim, statistics as d
 
 use crate::{
     Object, Reader, all_called, allocations_in, alone, children, count_call, free_later,
-    free_object, object_of, wait_until,
+    free_object, happens_within, is_own, object_of, pass_own, wait_until,
 };
 
 static CHANNEL: Channel = Channel::new("forks", free_object);
@@ -63,6 +63,33 @@ fn a_child_has_a_reclaimer_of_its_own_when_it_defers() {
     assert!(ok);
     drop(reader);
 }
+
+/// The child pushes onto the sheaf that its parent has begun, which arms nothing by itself.
+#[test]
+fn a_child_that_defers_once_reclaims_what_it_inherits() {
+    let _alone = alone();
+    if !is_own() {
+        let test = "forks::a_child_that_defers_once_reclaims_what_it_inherits";
+        let engines = [[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "1")], [AGE, AGE]];
+        engines.iter().for_each(|engine| _ = pass_own(test, &[&engine[..], &[AGE]].concat()));
+        return;
+    }
+    let defers: [fn(&'static Object); 2] =
+        [Object::defer, |object| free_later(&CHANNEL, object, 8)];
+    for defer in defers {
+        let (early, late) = (&Object::many(1)[0], &Object::many(1)[0]);
+        defer(early);
+        let ok = in_child(|| {
+            defer(late);
+            happens_within(Duration::from_secs(10), || early.calls() == 1 && late.calls() == 1)
+        });
+        barrier().unwrap();
+        assert!(ok && early.calls() == 1 && late.calls() == 0);
+    }
+}
+
+/// Longer than the tests: nothing is sealed by its age.
+const AGE: (&str, &str) = ("SHEAVES_RCU_AGE_MS", "60000");
 
 #[test]
 fn a_call_may_fork() {

@@ -76,7 +76,7 @@ pub(crate) fn sleeps() -> u32 {
     SLEEPS.load(Ordering::Relaxed)
 }
 
-/// In the child of a fork the reclaimer does not sleep. What is not sealed waits for a request, if
+/// In the child of a fork the reclaimer does not sleep. What was not sealed waits for a request, if
 /// `has_unsealed`.
 pub(crate) fn restart_in_child(has_unsealed: bool) {
     restart_word!(SLEEPING, AWAKE);

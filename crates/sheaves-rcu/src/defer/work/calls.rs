@@ -128,6 +128,15 @@ pub(crate) fn seal_all() -> bool {
     is_complete
 }
 
+/// [`seal_all`] in the child of a fork; true if there was a sheaf.
+pub(crate) fn seal_in_child() -> bool {
+    slots::take_in_child(&[WORD]).fold(false, |_, (_, cursor)| {
+        let shard = &ALL[shard_of(cursor)];
+        shard.seal_taken(&mut shard.waiting.lock(), cursor, CALL_BYTES);
+        true
+    })
+}
+
 /// True if every `step`-th shard from `first` on has something to run.
 pub(crate) fn has_ready(first: usize, step: usize) -> bool {
     ALL.iter().skip(first).step_by(step).any(Shard::has_ready)

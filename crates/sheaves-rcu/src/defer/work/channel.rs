@@ -146,10 +146,9 @@ pub(crate) fn shards() -> impl Iterator<Item = &'static Shard> {
     all().flat_map(|channel| &channel.shards)
 }
 
-pub(crate) fn seal_all() {
-    for shard in shards() {
-        let _ = shard.seal_open(&mut shard.waiting.lock());
-    }
+/// Seals the open sheaves of all channels; true if there was one.
+pub(crate) fn seal_all() -> bool {
+    shards().fold(false, |any, shard| shard.seal_open(&mut shard.waiting.lock()).is_some() | any)
 }
 
 /// Frees what is ready in all channels; true if something was. For the driver.

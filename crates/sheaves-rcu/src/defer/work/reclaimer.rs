@@ -21,7 +21,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsiz
 
 use sheaves_sys::fork::{self, Handlers};
 use sheaves_sys::options::{RCU_AGE_MS, RCU_RECLAIMERS};
-use sheaves_sys::{clock, report, request, restart_word, sandbox, thread, tls};
+use sheaves_sys::{clock, lock, report, request, restart_word, sandbox, thread, tls};
 
 use super::bell::{self, FLUSH, READY, SWEEP, UNTIL_AGE, UNTIL_DEFERRED};
 use super::{calls, channel, domains, driver, futures, keeper, layers, round};
@@ -301,7 +301,7 @@ fn child() {
 }
 
 /// In the child of a fork there is no reclaimer, unless it has forked; a worker that has forked
-/// becomes it. Requests, and what is not sealed, wait for the first thread that defers or polls.
+/// becomes it. Requests, and what was not sealed, wait for the first thread that defers or polls.
 fn restart(was_worker: bool) {
     let is_reclaimer = was_worker || is_reclaimer();
     restart_word!(RUNNING, if is_reclaimer { BEGUN } else { 0 });
@@ -309,7 +309,14 @@ fn restart(was_worker: bool) {
     restart_word!(THREAD, if is_reclaimer { tls::thread_pointer() } else { 0 });
     restart_word!(ID, 0);
     keeper::restart_in_child();
-    bell::restart_in_child(!is_reclaimer && pressure::disarm().is_some());
+    bell::restart_in_child(!is_reclaimer && (seal_in_child() | pressure::disarm().is_some()));
+}
+
+/// Seals what slots and channels have: what is deferred next begins a new sheaf, and so arms the
+/// age bound. True if there was something, which another thread may have been about to arm for.
+/// Nothing is sealed if a handler has forked while this thread held a lock.
+fn seal_in_child() -> bool {
+    !lock::is_any_held_here() && calls::seal_in_child() | channel::seal_all()
 }
 
 #[cfg(test)]
