@@ -4,10 +4,14 @@ use core::time::Duration;
 use std::thread;
 
 use sheaves_percpu::internal::{EngineMode, SlotKind, facts};
+use sheaves_rcu::Srcu;
 use sheaves_rcu::defer::{reclaim, statistics as deferred};
 use sheaves_rcu::internal::faults::FAULTS;
+use sheaves_rcu::internal::reclaimer_thread;
 
-use crate::{Object, Reader, all_called, alone, is_own, pass_own, seccomp, wait_until};
+use crate::{
+    Object, Reader, all_called, alone, happens_within, is_own, pass_own, seccomp, wait_until,
+};
 
 /// The program polls, and the age bound is one millisecond.
 const POLLED: [(&str, &str); 2] = [("SHEAVES_RCU_RECLAIMERS", "0"), ("SHEAVES_RCU_AGE_MS", "1")];
@@ -73,6 +77,34 @@ fn a_drain_that_is_refused_is_done_again() {
         });
     }
     poll_until_called(object);
+}
+
+/// A thread that may not start threads arms the age bound. Another one that defers starts it.
+#[test]
+fn a_start_that_failed_is_tried_again() {
+    let _alone = alone();
+    if !is_own() {
+        pass_own("ages::a_start_that_failed_is_tried_again", &[]);
+        return;
+    }
+    let domain: &Srcu = Box::leak(Box::new(Srcu::new().unwrap()));
+    let object = Object::many(1);
+    assert_eq!(reclaimer_thread(), None);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let calls = [libc::SYS_clone, libc::SYS_clone3];
+            if seccomp::install(&seccomp::program(&calls, libc::EAGAIN)).is_err() {
+                println!("skipped: filters are not permitted here");
+            }
+            object[0].defer();
+        });
+    });
+    // This defers less than what is worth a grace period.
+    let limit = Duration::from_secs(20);
+    assert!(happens_within(limit, || {
+        domain.defer(|| ());
+        all_called(object, 1)
+    }));
 }
 
 /// A filter that only refuses the membarrier command which restarts threads' restartable sequences.

@@ -9,19 +9,21 @@ use crate::grace::cookie::start_quietly;
 
 /// Something was deferred into an empty sheaf: arms the bound on its age.
 ///
-/// One load if it is armed. Otherwise starts the reclaimer, or wakes it from a sleep without
-/// timeout. Starting it makes libc allocate, so do not call this where `malloc` must not be called.
+/// Two loads if it is armed and the reclaimer runs, which the thread that armed it may have failed
+/// to start. Otherwise starts the reclaimer, or wakes it from a sleep without timeout. Starting it
+/// makes libc allocate, so do not call this where `malloc` must not be called.
 #[inline]
 pub fn arm_age() {
-    if !pressure::is_armed() {
+    if !pressure::is_armed() || !is_running() {
         arm_age_slow();
     }
 }
 
 #[cold]
 fn arm_age_slow() {
-    if pressure::arm() {
-        start_or_report();
+    let is_new = pressure::arm();
+    start_or_report();
+    if is_new {
         bell::wake_from(UNTIL_DEFERRED);
     }
 }
