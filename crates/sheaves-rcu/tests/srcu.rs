@@ -1,10 +1,13 @@
 //! Tests of SRCU domains.
 
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 use core::time::Duration;
+use std::os::unix::thread::JoinHandleExt as _;
 
 use sheaves_rcu::{Srcu, SrcuGuard};
 
+#[expect(dead_code, reason = "shared with other test programs, which use all of it")]
+mod children;
 #[expect(dead_code, reason = "shared with other test programs, which use all of it")]
 mod configurations;
 
@@ -109,6 +112,55 @@ fn a_child_does_not_wait_for_sections_of_its_parent() {
     assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0);
     drop(guard);
     domain.synchronize();
+}
+
+/// The child's number; 0 in the child, and -1 before the fork.
+static CHILD: AtomicI32 = AtomicI32::new(-1);
+
+extern "C" fn fork_here(_: libc::c_int) {
+    // SAFETY: the child goes on with what was interrupted, and ends by `_exit`.
+    CHILD.store(unsafe { libc::fork() }, Ordering::SeqCst);
+}
+
+/// A thread that waits or leads goes on in a child that a handler has forked, without the sections
+/// and the other leader of its parent.
+#[test]
+fn waits_may_be_interrupted_by_a_fork() {
+    // SAFETY: the handler is a function of this program.
+    unsafe { libc::signal(libc::SIGUSR1, fork_here as *const () as libc::sighandler_t) };
+    // SAFETY: this process must be able to wait for children, whatever it has inherited.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+    let domain: &Srcu = Box::leak(Box::new(Srcu::new().unwrap()));
+    let guard = domain.read();
+    let [leader, waiter] = [(); 2].map(|()| {
+        let thread = std::thread::spawn(|| {
+            domain.synchronize();
+            if CHILD.load(Ordering::SeqCst) == 0 {
+                drop(domain.read());
+                domain.synchronize();
+                // SAFETY: ends the child at once.
+                unsafe { libc::_exit(0) };
+            }
+        });
+        // Longer than a thread spins before it sleeps: the first one leads.
+        std::thread::sleep(Duration::from_millis(50));
+        thread
+    });
+    let threads = [leader, waiter];
+    let have_succeeded = threads.each_ref().map(|thread| {
+        CHILD.store(-1, Ordering::SeqCst);
+        // SAFETY: the thread exists: it waits for the section.
+        assert_eq!(unsafe { libc::pthread_kill(thread.as_pthread_t(), libc::SIGUSR1) }, 0);
+        while CHILD.load(Ordering::SeqCst) == -1 {
+            std::thread::yield_now();
+        }
+        children::has_succeeded(CHILD.load(Ordering::SeqCst), Duration::from_secs(10))
+    });
+    drop(guard);
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert_eq!(have_succeeded, [true; 2], "the leader, and the other one");
 }
 
 /// The domain that the handler reads.

@@ -155,16 +155,17 @@ pub(crate) fn wait_for(number: u64, urgency: Urgency) {
     if urgency == Urgency::Expedited {
         expedite::want_at_once(number);
     }
-    wait_on(&GENERATIONS, number, || lead_until(number, urgency));
+    wait_on(&GENERATIONS, number, || (), || lead_until(number, urgency));
 }
 
-/// [`wait_for`] in any domain. `lead` leads its grace periods.
-pub(crate) fn wait_on(generations: &Generations, number: u64, lead: impl Fn()) {
+/// [`wait_for`] in any domain. `lead` leads its grace periods; `check` is called in each round.
+pub(crate) fn wait_on(generations: &Generations, number: u64, check: impl Fn(), lead: impl Fn()) {
     let may_go_on = |_| {
         core::hint::spin_loop();
         generations.is_complete(number) || !generations.is_led()
     };
     while !generations.is_complete(number) {
+        check();
         if let Some(_leading) = Lead::take(generations) {
             lead();
         } else if !(0..SPINS).any(may_go_on) {

@@ -41,7 +41,7 @@ use super::period::{self, Backoff, Futex, Lead, NAP_NS};
 use super::stall;
 use crate::heads::Calls;
 use crate::protocol::generation::Generations;
-use crate::reader::mode::{DOMAINS, FENCES, FenceMode, heavy_fence, mode};
+use crate::reader::mode::{DOMAINS, FENCES, FORK, FenceMode, heavy_fence, mode};
 
 #[repr(C)]
 struct Pair {
@@ -65,6 +65,8 @@ unsafe impl Zeroed for Counts {}
 
 /// In a domain's state only: a thread is writing off the sections of other processes.
 const BUSY: u32 = 2;
+/// The forks that a domain's state counts.
+const FORKS: usize = (u32::MAX / FORK) as usize;
 /// Rounds in which a drain spins before it sleeps.
 const SPINS: u32 = 200;
 /// Attempts of a thread that does not wait.
@@ -194,9 +196,12 @@ impl Srcu {
         fork::run_pending_handlers();
         self.write_off_other_processes();
         let number = self.generations.next();
-        period::wait_on(&self.generations, number, || {
+        // In each round: a handler that interrupts this may fork.
+        let write_off = || self.write_off_other_processes();
+        period::wait_on(&self.generations, number, write_off, || {
             let mut backoff = Backoff::new(clock::fine_ns());
             self.lead_until(number, || {
+                write_off();
                 backoff.once(SPINS, stall::report_domain, thread::sleep_ns);
                 true
             });
@@ -294,7 +299,8 @@ impl Srcu {
         [first, first | SECOND]
     }
 
-    /// In the child of a fork, once: ends the parent's sections; waiters and leaders start again.
+    /// In the child of a fork, once: ends the parent's sections. Waiters start again, and so does the
+    /// grace period, unless its leader is in the child.
     fn write_off_other_processes(&self) {
         loop {
             // Relaxed: counts forks, which happened before.
@@ -325,10 +331,14 @@ impl Srcu {
             let open = self.entered(index).sum().wrapping_sub(self.left(index).sum());
             self.left(index).add(open);
         }
-        self.generations.restart_in_child();
-        // Relaxed, both: published as above. The sum is the parent's; the grace period begins anew.
-        self.since_ns.store(0, Ordering::Relaxed);
-        self.has_flipped.store(false, Ordering::Relaxed);
+        // A leader that a handler has interrupted, which has forked, goes on with what it has begun.
+        if fork::is_gone(self.generations.leader(), (before / FORK) as usize, FORKS) {
+            self.generations.restart_in_child();
+            // Relaxed, both: published as above. The sum is the parent's; the grace period begins
+            // anew.
+            self.since_ns.store(0, Ordering::Relaxed);
+            self.has_flipped.store(false, Ordering::Relaxed);
+        }
         // Release pairs with the Acquire in `write_off_other_processes`: the new counts.
         state.store(wanted, Ordering::Release);
     }

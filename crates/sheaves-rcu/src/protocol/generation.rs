@@ -186,6 +186,12 @@ impl Generations {
         sheaves_sys::restart_word!(self.lead, 0);
     }
 
+    /// The leader's thread pointer, 0 if no thread leads. For the child of a fork.
+    pub(crate) fn leader(&self) -> usize {
+        // Relaxed: a number from before the fork, if it matters.
+        self.lead.load(Ordering::Relaxed)
+    }
+
     /// True if the calling thread leads. For a signal handler of that thread.
     pub(crate) fn is_led_here(&self) -> bool {
         // Relaxed: only the thread itself stores and removes its own pointer.

@@ -110,7 +110,8 @@ pub(crate) fn fences_by_time() -> bool {
 pub(crate) static DOMAINS: AtomicU32 = AtomicU32::new(0);
 /// In [`DOMAINS`]: readers fence.
 pub(crate) const FENCES: u32 = 1;
-const FORK: u32 = 4;
+/// One fork in [`DOMAINS`].
+pub(crate) const FORK: u32 = 4;
 
 /// In the child of a fork. Domains will write off their sections. The registration for membarrier
 /// is inherited.
