@@ -6,9 +6,7 @@ use std::os::unix::thread::JoinHandleExt as _;
 
 use sheaves_rcu::{Srcu, SrcuGuard};
 
-#[expect(dead_code, reason = "shared with other test programs, which use all of it")]
 mod children;
-#[expect(dead_code, reason = "shared with other test programs, which use all of it")]
 mod configurations;
 
 fn assert_send<T: Send>(value: T) -> T {
@@ -218,6 +216,29 @@ fn handlers_read_beside_the_first_section_after_a_fork() {
     }
     assert!(ended, "a handler waits for the thread that it interrupted");
     assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "{status:x}");
+}
+
+/// In a sandbox the first section after a fork makes no system call that the sandbox may refuse.
+#[test]
+fn a_child_in_a_sandbox_writes_off_sections() {
+    if configurations::in_own_process("a_child_in_a_sandbox_writes_off_sections") {
+        return;
+    }
+    let domains = [(); 2].map(|()| Srcu::new().unwrap());
+    domains.iter().for_each(|domain| core::mem::forget(domain.read()));
+    let mut program = configurations::seccomp::program(&[libc::SYS_rt_sigprocmask], 0);
+    // In place of the error.
+    program[2].k = libc::SECCOMP_RET_KILL_PROCESS;
+    sheaves_rcu::defer::before_sandbox();
+    let ok = children::in_child(Duration::from_secs(10), || {
+        if configurations::seccomp::install(&program).is_err() {
+            println!("skipped: filters are not permitted here");
+        }
+        drop(domains[0].read());
+        domains.iter().for_each(Srcu::synchronize);
+        true
+    });
+    assert!(ok);
 }
 
 #[test]

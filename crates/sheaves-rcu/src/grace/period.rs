@@ -71,7 +71,7 @@ const SLEEP_NS: u64 = 100_000_000;
 /// Rounds in which the leader spins before it sleeps.
 const SCAN_SPINS: u32 = 200;
 /// Shortest and longest sleep of the leader.
-pub(super) const NAP_NS: u64 = 10_000;
+const NAP_NS: u64 = 10_000;
 const NAP_NS_MAX: u64 = 1_000_000;
 /// Shortest sleep of a leader that a reader wakes.
 const NAP_NS_WOKEN: u64 = 200_000;

@@ -34,10 +34,11 @@ use core::sync::atomic::{
 
 use sheaves_percpu::memory::Error;
 use sheaves_percpu::{Access, CellRef, PerCpu, SlotCell, Zeroed, field};
+use sheaves_sys::lock::Word;
 use sheaves_sys::membarrier::Reach;
-use sheaves_sys::{clock, fork, probe, report, thread};
+use sheaves_sys::{clock, fork, futex, probe, report, thread};
 
-use super::period::{self, Backoff, Futex, Lead, NAP_NS};
+use super::period::{self, Backoff, Futex, Lead};
 use super::stall;
 use crate::heads::Calls;
 use crate::protocol::generation::Generations;
@@ -63,10 +64,8 @@ const _: () = assert!(SECOND.is_power_of_two() && align_of::<Counts>() > SECOND)
 // SAFETY: zero is a valid value of every field.
 unsafe impl Zeroed for Counts {}
 
-/// In a domain's state only: a thread is writing off the sections of other processes.
-const BUSY: u32 = 2;
-/// The forks that a domain's state counts.
-const FORKS: usize = (u32::MAX / FORK) as usize;
+/// In a guard's state only: the section was not counted.
+const UNCOUNTED: u32 = 2;
 /// Rounds in which a drain spins before it sleeps.
 const SPINS: u32 = 200;
 /// Attempts of a thread that does not wait.
@@ -97,7 +96,8 @@ const POLLS: u32 = 64;
 /// |---|---|---|
 /// | `counts` | readers, by restartable sequences | how many sections were entered and left |
 /// | `index` | the leader | the index at which new sections count |
-/// | `state` | first reader or waiter after a fork | forks that the counts include, or busy |
+/// | `state` | first reader or waiter after a fork | forks that the counts include |
+/// | `writing_off` | the same | held while it writes off the sections of other processes |
 /// | `has_flipped` | the leader | steps 1 and 2 are done for the grace period that is under way |
 /// | `since_ns`, `left` | the leader | when step 1 or 3 has summed `left`, 0 for not yet; the sum |
 pub struct Srcu {
@@ -105,6 +105,7 @@ pub struct Srcu {
     access: Access,
     index: AtomicUsize,
     state: AtomicU32,
+    writing_off: Word,
     generations: Generations,
     has_flipped: AtomicBool,
     left: AtomicU64,
@@ -124,7 +125,7 @@ pub struct SrcuGuard<'domain> {
     /// Where the begin of the section was counted.
     entered: CellRef<'domain, u64>,
     access: Access,
-    /// [`DOMAINS`] when the section began.
+    /// [`DOMAINS`] when the section began, or [`UNCOUNTED`].
     state: u32,
 }
 
@@ -144,6 +145,7 @@ impl Srcu {
             counts,
             access: Access::get(),
             state: AtomicU32::new(DOMAINS.load(Ordering::Relaxed) & !FENCES),
+            writing_off: Word::new(),
             generations: Generations::new(),
             has_flipped: AtomicBool::new(false),
             left: AtomicU64::new(0),
@@ -153,7 +155,8 @@ impl Srcu {
     }
 
     /// Begins a section. Async-signal-safe. Never blocks, but in the child of a fork while another
-    /// thread uses the domain for the first time there.
+    /// thread uses the domain for the first time there. A section that a handler begins while its
+    /// own thread does that protects nothing after the handler.
     #[inline]
     pub fn read(&self) -> SrcuGuard<'_> {
         // Relaxed, here and below: any index is correct, and the membarrier orders the section.
@@ -178,11 +181,11 @@ impl Srcu {
     #[cold]
     #[inline(never)]
     fn read_slow(&self) -> (usize, u32) {
-        self.write_off_other_processes();
+        let is_counted = self.write_off_other_processes();
         // Relaxed, both: as in `read`; the state changes in forks only.
-        let state = DOMAINS.load(Ordering::Relaxed);
+        let state = if is_counted { DOMAINS.load(Ordering::Relaxed) } else { UNCOUNTED };
         let index = self.index.load(Ordering::Relaxed);
-        self.entered(index).add(1);
+        self.entered(index).add(is_counted.into());
         // SeqCst pairs with the heavy fence of the grace period. [R2]
         fence(Ordering::SeqCst);
         (index, state)
@@ -197,7 +200,7 @@ impl Srcu {
         self.write_off_other_processes();
         let number = self.generations.next();
         // In each round: a handler that interrupts this may fork.
-        let write_off = || self.write_off_other_processes();
+        let write_off = || _ = self.write_off_other_processes();
         period::wait_on(&self.generations, number, write_off, || {
             let mut backoff = Backoff::new(clock::fine_ns());
             self.lead_until(number, || {
@@ -299,48 +302,46 @@ impl Srcu {
         [first, first | SECOND]
     }
 
-    /// In the child of a fork, once: ends the parent's sections. Waiters start again, and so does the
-    /// grace period, unless its leader is in the child.
-    fn write_off_other_processes(&self) {
-        loop {
-            // Relaxed: counts forks, which happened before.
-            let wanted = DOMAINS.load(Ordering::Relaxed) & !FENCES;
-            // Acquire pairs with the Release in `write_off`.
-            let before = self.state.load(Ordering::Acquire);
-            if before == wanted {
-                return;
-            }
-            if before == wanted | BUSY {
-                // Sleeps, not yields: the thread that is writing off may have a lower priority.
-                thread::sleep_ns(NAP_NS);
-            } else {
-                // Signals are blocked: a handler in this thread would wait for it for ever.
-                thread::with_signals_blocked(|| self.write_off(before, wanted));
-            }
+    /// In the child of a fork, once: ends the parent's sections. Waiters start again, and so does
+    /// the grace period, unless its leader is in the child. False in a handler that has interrupted
+    /// this in its own thread: no grace period ends before the handler, as each waits for this.
+    fn write_off_other_processes(&self) -> bool {
+        // Relaxed: counts forks, which happened before.
+        let wanted = DOMAINS.load(Ordering::Relaxed) & !FENCES;
+        // Acquire pairs with the Release in `write_off`.
+        if self.state.load(Ordering::Acquire) == wanted {
+            return true;
         }
+        if self.writing_off.is_owned_here() {
+            return false;
+        }
+        self.writing_off.acquire(futex::wait);
+        // Relaxed: written by holders of the word.
+        let before = self.state.load(Ordering::Relaxed);
+        if before != wanted {
+            self.write_off(before, wanted);
+        }
+        // SAFETY: taken above.
+        unsafe { self.writing_off.release() };
+        true
     }
 
     #[cold]
     fn write_off(&self, before: u32, wanted: u32) {
-        // Relaxed, both: the store below publishes.
-        let (state, busy) = (&self.state, wanted | BUSY);
-        if state.compare_exchange(before, busy, Ordering::Relaxed, Ordering::Relaxed).is_err() {
-            return;
-        }
         for index in self.indexes() {
             let open = self.entered(index).sum().wrapping_sub(self.left(index).sum());
             self.left(index).add(open);
         }
-        // A leader that a handler has interrupted, which has forked, goes on with what it has begun.
-        if fork::is_gone(self.generations.leader(), (before / FORK) as usize, FORKS) {
+        // A leader that a handler has interrupted, which has forked, goes on.
+        let (forks, mask) = ((before / FORK) as usize, (u32::MAX / FORK) as usize);
+        if fork::is_gone(self.generations.leader(), forks, mask) {
             self.generations.restart_in_child();
-            // Relaxed, both: published as above. The sum is the parent's; the grace period begins
-            // anew.
+            // Relaxed, both: published below. The sum is the parent's; it begins anew.
             self.since_ns.store(0, Ordering::Relaxed);
             self.has_flipped.store(false, Ordering::Relaxed);
         }
         // Release pairs with the Acquire in `write_off_other_processes`: the new counts.
-        state.store(wanted, Ordering::Release);
+        self.state.store(wanted, Ordering::Release);
     }
 }
 

@@ -215,7 +215,7 @@ impl Word {
     }
 
     /// True when the calling thread holds the word.
-    pub(crate) fn is_owned_here(&self) -> bool {
+    pub fn is_owned_here(&self) -> bool {
         // Relaxed: only the thread itself writes its own number into the word, and removes it.
         let word = self.0.load(Ordering::Relaxed);
         word & OWNER == tls::thread_pointer() && !is_orphaned(word)
