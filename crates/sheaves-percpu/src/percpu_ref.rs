@@ -68,7 +68,8 @@ pub struct PerCpuRef<R: Fn() = fn()> {
 #[non_exhaustive]
 pub enum KillError {
     /// The other CPUs cannot be fenced: a seccomp filter refuses both `membarrier` and
-    /// `sched_setaffinity`, or a CPU that was used is no longer permitted.
+    /// `sched_setaffinity`, a CPU that was used is no longer permitted, or the program has said
+    /// that it enters a sandbox.
     NoFence,
 }
 

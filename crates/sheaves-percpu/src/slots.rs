@@ -308,9 +308,10 @@ pub(crate) fn start_child() {
 }
 
 /// Replaces the fence: runs on each slot's CPU in turn, which ends all critical sections there, and
-/// calls `visit`. False if a CPU was not reached or `visit` failed. Under the slots lock.
+/// calls `visit`. False if a CPU was not reached or `visit` failed, and in a sandbox, which may not
+/// permit the calls. Under the slots lock.
 fn on_each_slot(mut visit: impl FnMut(usize) -> bool) -> bool {
-    if engine::facts().slot_kind != SlotKind::CpuId {
+    if engine::facts().slot_kind != SlotKind::CpuId || sandbox::is_entered() {
         return false;
     }
     let Some(before) = Affinity::current() else { return false };

@@ -2,7 +2,11 @@
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use sheaves_percpu::{PerCpuRef, ReinitError};
+use sheaves_percpu::internal::{EngineMode, facts};
+use sheaves_percpu::{KillError, PerCpuRef, ReinitError};
+use sheaves_sys::sandbox;
+
+use crate::seccomp;
 
 #[test]
 fn one_life() {
@@ -142,4 +146,28 @@ fn one_kill_wins() {
         count.put();
         assert_eq!(releases.load(Ordering::SeqCst), 1);
     }
+}
+
+/// In a sandbox no system call is made that it may refuse.
+#[test]
+fn a_kill_in_a_sandbox_makes_no_system_call() {
+    const NAME: &str = "kills::a_kill_in_a_sandbox_makes_no_system_call";
+    if !crate::is_process_for(NAME) {
+        crate::in_process(NAME, &[("SHEAVES_ENGINE", "rseq-cpu")]);
+        return;
+    }
+    let count = PerCpuRef::new(|| ());
+    assert!(count.try_get_live());
+    sandbox::enter();
+    let calls = [libc::SYS_membarrier, libc::SYS_sched_getaffinity, libc::SYS_sched_setaffinity];
+    let mut program = seccomp::program(&calls, 0);
+    for answer in program.iter_mut().filter(|line| line.k == libc::SECCOMP_RET_ERRNO) {
+        answer.k = libc::SECCOMP_RET_KILL_PROCESS;
+    }
+    if let Err(error) = seccomp::install(&program) {
+        println!("skipped: filters are not permitted here: {error}");
+    }
+    let is_portable = facts().mode == EngineMode::Portable;
+    assert_eq!(count.kill(), if is_portable { Ok(true) } else { Err(KillError::NoFence) });
+    assert_eq!(count.try_get_live(), !is_portable);
 }
