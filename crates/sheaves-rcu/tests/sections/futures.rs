@@ -11,7 +11,7 @@ use std::task::Wake;
 use std::time::Instant;
 
 use sheaves_rcu::defer::{BarrierError, barrier};
-use sheaves_rcu::{Cookie, Finished};
+use sheaves_rcu::{Cookie, Finished, Srcu};
 
 use crate::configurations::{in_own_process, seccomp};
 use crate::{Reader, alone, children};
@@ -251,6 +251,32 @@ fn futures_come_to_their_end_in_a_sandbox() {
     if in_own_process("futures::futures_come_to_their_end_in_a_sandbox") {
         return;
     }
+    // The library's thread waits for the first grace period.
+    two_futures_end(sheaves_rcu::defer::before_sandbox);
+}
+
+/// Visits of a domain whose readers are in the way do not keep the library's thread from futures.
+#[test]
+fn futures_come_to_their_end_beside_a_long_section_of_a_domain() {
+    if in_own_process("futures::futures_come_to_their_end_beside_a_long_section_of_a_domain") {
+        return;
+    }
+    let domain: &Srcu = Box::leak(Box::new(Srcu::new().unwrap()));
+    let _guard = domain.read();
+    domain.defer(|| ());
+    // It is sealed. From this age on the time between two visits is the same, and all of it passes
+    // in each sleep, by any clock.
+    barrier().unwrap();
+    while sheaves_rcu::defer::statistics().oldest_age_ms < 200 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // Longer than that time.
+    two_futures_end(|| std::thread::sleep(Duration::from_millis(50)));
+}
+
+/// Checks that futures of two grace periods are woken, the first of which waits for a reader while
+/// `meanwhile` runs.
+fn two_futures_end(meanwhile: impl FnOnce()) {
     let reader = Reader::start();
     let early = Cookie::start_poll_expedited();
     let late = Cookie::get();
@@ -268,8 +294,7 @@ fn futures_come_to_their_end_in_a_sandbox() {
         assert!(begin.elapsed() < Duration::from_secs(20), "no thread waits");
         std::thread::sleep(Duration::from_millis(1));
     }
-    // The library's thread waits for the first grace period.
-    sheaves_rcu::defer::before_sandbox();
+    meanwhile();
     drop(reader);
     for _ in 0..2 {
         is_done.recv_timeout(Duration::from_secs(20)).expect("a future was not woken");

@@ -176,9 +176,10 @@ fn work_until_idle() {
         } else if requests & READY != 0 {
             round::reclaim_sealed(&driver::become_driver());
             has_done = true;
-        } else if domains::left_ms() == Some(0) {
-            has_done |= round::reclaim(&driver::become_driver());
         } else {
+            if domains::left_ms() == Some(0) {
+                has_done |= round::reclaim(&driver::become_driver());
+            }
             has_done |= futures::wait();
             woken_ms = 0;
         }
