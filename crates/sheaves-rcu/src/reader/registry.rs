@@ -128,7 +128,7 @@ pub(crate) fn register(readers_fence: bool) -> Option<*const u64> {
         push(number);
         return Some(tls::reader());
     }
-    take(record, thread::id());
+    take_here(record);
     // Where there is no key, a thread that finds this one gone takes the record back.
     thread::set_at_exit(address.expose_provenance());
     Some(address)
@@ -138,6 +138,16 @@ pub(crate) fn register(readers_fence: bool) -> Option<*const u64> {
 fn take(record: &Record, thread: i32) {
     // Relaxed: each number is given out once.
     record.owner.take(STAMPS.fetch_add(1, Ordering::Relaxed) + 1, thread);
+}
+
+/// Makes the calling thread the owner. Again if a handler has forked meanwhile: then the thread has
+/// another number in the child.
+fn take_here(record: &Record) {
+    let mut thread = 0;
+    while thread != thread::id() {
+        thread = thread::id();
+        take(record, thread);
+    }
 }
 
 fn take_free() -> Option<u32> {

@@ -1,6 +1,12 @@
 //! Tests of private items of `reader/registry`.
 
+extern crate std;
 use super::*;
+use core::sync::atomic::AtomicI32;
+
+#[cfg(target_arch = "x86_64")]
+#[path = "../handlers/steps.rs"]
+mod steps;
 
 #[test]
 fn a_number_that_was_given_out_again_is_told_apart() {
@@ -58,6 +64,44 @@ fn the_record_of_a_child_without_handlers_is_its_own() {
         unsafe { libc::kill(child, libc::SIGKILL) };
     }
     assert_eq!(status, 0, "the child's own record was taken from it");
+}
+
+/// Interrupts the registration of a thread after each instruction by a handler that forks.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_record_names_its_thread_in_a_child_of_a_handler() {
+    const PLACES_MAX: usize = 5000;
+    static CHILD: AtomicI32 = AtomicI32::new(0);
+    fn fork_here() {
+        // SAFETY: the child goes on with what was interrupted, and ends by `_exit`.
+        CHILD.store(unsafe { libc::fork() }, Ordering::Relaxed);
+    }
+    let register = |after| {
+        steps::prepare(fork_here, after);
+        steps::begin();
+        drop(crate::read());
+        steps::end();
+        // Relaxed: written by this thread.
+        if steps::was_called() && CHILD.load(Ordering::Relaxed) == 0 {
+            let is_wrong = owner(super::own().unwrap()).thread() != thread::id();
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(i32::from(is_wrong)) };
+        }
+    };
+    // SAFETY: integers only. Where SIGCHLD is ignored, a child cannot be waited for.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+    let is_place = |after: &usize| {
+        let after = *after;
+        std::thread::spawn(move || register(after)).join().unwrap();
+        let is_place = steps::was_called();
+        let (mut status, child) = (0, CHILD.load(Ordering::Relaxed));
+        // SAFETY: waits for the child that was just created.
+        let found = is_place && unsafe { libc::waitpid(child, &raw mut status, 0) } == child;
+        assert!(found == is_place && status == 0, "after {after} instructions: {status:x}");
+        is_place
+    };
+    let places = (0..PLACES_MAX).take_while(is_place).count();
+    assert!((100..PLACES_MAX).contains(&places), "{places}");
 }
 
 fn own_number() -> u32 {
