@@ -383,11 +383,11 @@ sheaves_sys::announce_when_loaded!(GracePeriods, &HANDLERS);
 
 /// In the child of a fork a grace period that was under way begins again with its number. A fork
 /// does not wait for the leader, which may wait for the thread that forks. A thread that leads
-/// forks only in a signal handler, and goes on leading.
+/// forks only in a signal handler or the program's function for stalls, and goes on leading.
 fn restart_in_child() {
     if !GENERATIONS.is_led_here() {
         sheaves_sys::restart_word!(SCANNING, false);
         GENERATIONS.restart_in_child();
+        stall::restart_in_child();
     }
-    stall::restart_in_child();
 }

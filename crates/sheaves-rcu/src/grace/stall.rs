@@ -6,12 +6,12 @@
 
 use core::fmt::Display;
 use core::panic::Location;
-use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use sheaves_sys::function::FnCell;
 use sheaves_sys::lock;
 use sheaves_sys::thread::{self, NAME_BYTES};
-use sheaves_sys::{clock, options, probe, report, sleeper};
+use sheaves_sys::{clock, options, probe, report, sleeper, tls};
 
 use crate::reader::registry;
 use crate::reader::section::GLOBAL;
@@ -26,8 +26,8 @@ const CHECK_NS_MAX: u64 = 1_000_000_000;
 pub(crate) const SHARED: u32 = u32::MAX;
 
 static CALLBACK: FnCell<fn(&Stall)> = FnCell::new();
-/// The thread that runs the program's function, 0 for none. Written by leaders.
-static CALLING: AtomicI32 = AtomicI32::new(0);
+/// The thread pointer of the leader that runs the program's function, 0 for none. Written by it.
+static CALLING: AtomicUsize = AtomicUsize::new(0);
 /// The global sequence during the last grace period that was reported.
 static REPORTED: AtomicU64 = AtomicU64::new(0);
 
@@ -161,8 +161,8 @@ fn write(stall: &Stall) {
 
 fn call(stall: &Stall) {
     let Some(function) = CALLBACK.get() else { return };
-    // Relaxed: only the thread itself finds its number there.
-    CALLING.store(thread::id(), Ordering::Relaxed);
+    // Relaxed: only the thread itself finds its pointer there.
+    CALLING.store(tls::thread_pointer(), Ordering::Relaxed);
     let _calling = Calling;
     function(stall);
 }
@@ -179,12 +179,11 @@ impl Drop for Calling {
 
 /// True if the calling thread, as a leader, runs the program's function.
 pub(crate) fn is_calling_here() -> bool {
-    // Relaxed: only the thread itself has stored its number there.
-    let thread = CALLING.load(Ordering::Relaxed);
-    thread != 0 && thread == thread::id()
+    // Relaxed: only the thread itself has stored its pointer there.
+    CALLING.load(Ordering::Relaxed) == tls::thread_pointer()
 }
 
-/// In the child of a fork the thread that ran the function has another number, or is gone.
+/// In the child of a fork whose leader is gone, and maybe in the function.
 pub(crate) fn restart_in_child() {
     sheaves_sys::restart_word!(CALLING, 0);
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use sheaves_rcu::{Cookie, read, stall, synchronize};
 
-use crate::{Reader, alone};
+use crate::{Reader, alone, children};
 
 /// Sets the function and a short timeout, until this is dropped.
 struct Reports;
@@ -78,6 +78,24 @@ fn the_function_may_not_wait_and_may_read() {
     });
     // The thread that led may wait again.
     synchronize().unwrap();
+}
+
+/// The thread leads in the child, too, and would wait for itself.
+#[test]
+fn a_function_that_forks_must_not_wait_in_the_child() {
+    let _alone = alone();
+    static IS_REFUSED: Mutex<Option<bool>> = Mutex::new(None);
+    let _reports = Reports::to(|_| {
+        let is_refused = children::in_child(Duration::from_secs(10), || synchronize().is_err());
+        *IS_REFUSED.lock().unwrap() = Some(is_refused);
+    });
+    let reader = Reader::start();
+    std::thread::scope(|scope| {
+        scope.spawn(|| synchronize().unwrap());
+        until(|| IS_REFUSED.lock().unwrap().is_some());
+        drop(reader);
+    });
+    assert_eq!(*IS_REFUSED.lock().unwrap(), Some(true));
 }
 
 #[test]
