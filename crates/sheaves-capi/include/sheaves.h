@@ -355,7 +355,7 @@ void sheaves_counter_add(struct sheaves_counter *counter,
 SHEAVES_API int64_t sheaves_counter_sum(const struct sheaves_counter *counter);
 
 // The sum without the parts that are still in slots: one load, off by at most 65536 for each
-// slot in use.
+// slot in use, and 65536 for a part that is being added to it.
 //
 // What the caller promises:
 // The counter is NULL or valid.

@@ -236,7 +236,7 @@ public:
 
     // Exact, and slow.
     [[nodiscard]] std::int64_t sum() const noexcept { return sheaves_counter_sum(&counter_); }
-    // One load, off by at most 65536 for each slot in use.
+    // One load, off by at most 65536 for each slot in use, and 65536 more.
     [[nodiscard]] std::int64_t approximate() const noexcept
     {
         return sheaves_counter_approximate(&counter_);

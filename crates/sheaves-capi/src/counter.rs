@@ -53,7 +53,7 @@ pub unsafe extern "C" fn sheaves_counter_sum(counter: *const SheavesCounter) -> 
 }
 
 /// The sum without the parts that are still in slots: one load, off by at most 65536 for each
-/// slot in use.
+/// slot in use, and 65536 for a part that is being added to it.
 ///
 /// # Safety
 /// The counter is NULL or valid.

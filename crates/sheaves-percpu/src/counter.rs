@@ -123,10 +123,11 @@ impl<const BATCH_BITS: u32> Counter<BATCH_BITS> {
         self.total.load(Ordering::Relaxed)
     }
 
-    /// Bound of the error of [`Counter::approximate`]: one batch per slot that threads have used.
+    /// Bound of the error of [`Counter::approximate`]: one batch per slot that threads have used,
+    /// and one for the share that a thread is moving to the total.
     #[must_use]
     pub fn error_bound(&self) -> u64 {
-        (slots::slots_used() as u64) << BATCH_BITS
+        (slots::slots_used() as u64 + 1) << BATCH_BITS
     }
 
     #[cold]

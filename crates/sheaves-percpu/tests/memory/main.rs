@@ -16,6 +16,9 @@ mod resident;
 #[path = "../transactions/seccomp.rs"]
 mod seccomp;
 mod slotless;
+#[cfg(target_arch = "x86_64")]
+#[path = "../../../sheaves-rcu/tests/handlers/steps.rs"]
+mod steps;
 mod storm;
 mod values;
 
