@@ -105,7 +105,7 @@ exports! {
     };
     /// `get_call_rcu_thread`: the thread that runs callbacks, else the calling thread.
     sheaves_urcu_get_call_rcu_thread(_data: *mut CallRcuData) -> usize =
-        internal::reclaimer_thread().unwrap_or_else(tls::thread_pointer);
+        thread::handle_of(internal::reclaimer_thread().unwrap_or_else(tls::thread_pointer));
     /// `call_rcu_before_fork`. The library has its own handlers; this calls those of hash tables.
     sheaves_urcu_call_rcu_before_fork() = around_fork(|atfork| atfork.before_fork);
     /// `call_rcu_after_fork_parent`.

@@ -1,6 +1,7 @@
 /* Several flavours in one program, under all their names. Names without a flavour are those of the
  * header included last. */
 #include <assert.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -28,6 +29,14 @@ static struct object *shared;
 static void call(struct rcu_head *head)
 {
     called += caa_container_of(head, struct object, head)->value;
+}
+
+static pthread_t caller;
+
+static void note_thread(struct rcu_head *head)
+{
+    (void)head;
+    caller = pthread_self();
 }
 
 static void call_plain(void *value)
@@ -111,6 +120,9 @@ int main(void)
     free_all_cpu_call_rcu_data();
     assert(!get_cpu_call_rcu_data(0));
     assert(get_call_rcu_thread(get_default_call_rcu_data()));
+    rcu_flavor.update_call_rcu(&objects[0].head, note_thread);
+    rcu_flavor.barrier();
+    assert(pthread_equal(get_call_rcu_thread(get_default_call_rcu_data()), caller));
     puts("ok");
     return 0;
 }

@@ -91,6 +91,15 @@ pub fn set_name(name: &CStr) {
     let _ = unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
 }
 
+/// The `pthread_t` of the thread with this thread pointer. libc has it at a distance from that
+/// which is the same for all threads: 0 on x86-64.
+#[must_use]
+pub fn handle_of(pointer: usize) -> usize {
+    // SAFETY: pthread_self has no precondition.
+    let own = unsafe { libc::pthread_self() } as usize;
+    own.wrapping_add(pointer.wrapping_sub(crate::tls::thread_pointer()))
+}
+
 /// Sleeps. Async-signal-safe; a signal may end it early. Not a cancellation point: the caller may
 /// hold what other threads wait for.
 pub fn sleep_ns(nanoseconds: u64) {

@@ -65,7 +65,7 @@ pub(crate) fn has_begun() -> bool {
     RUNNING.load(Ordering::SeqCst) == BEGUN
 }
 
-/// The reclaimer's `pthread_t`; `None` if there is none.
+/// The reclaimer's thread pointer; `None` if there is none.
 pub fn reclaimer_thread() -> Option<usize> {
     // Relaxed: a number, which is stored when the reclaimer begins.
     let thread = THREAD.load(Ordering::Relaxed);
