@@ -543,7 +543,9 @@ void sheaves_on_near_limit(void (*callback)(size_t heap_bytes, size_t limit_byte
 // align, a power of two up to 4096; 0 stands for 8. Slots that no thread uses cost no memory.
 //
 // 0, and the object in *object; EINVAL for a wrong argument; ENOMEM. May sleep on a lock for
-// microseconds. After fork() the child has a copy of all objects.
+// microseconds. After fork() the child has a copy of all objects. Where the kernel refuses address
+// space for the slots, the first call of this library that needs them aborts the process with one
+// line.
 //
 // What the caller promises:
 // object is NULL or valid.
@@ -746,8 +748,9 @@ SHEAVES_API
 void sheaves_srcu_destroy(struct sheaves_srcu *domain);
 
 // Begins a section, which sheaves_srcu_read_unlock ends, in any thread. It may sleep and be long.
-// One transaction, no atomic instruction. Never blocks; async-signal-safe. After fork() the
-// sections that were open count as ended in the child. 0 for NULL.
+// One transaction, no atomic instruction. Async-signal-safe. Never blocks, but in the child of a
+// fork while another thread uses the domain for the first time there; sections that were open
+// count as ended in the child. 0 for NULL.
 //
 // What the caller promises:
 // The domain is NULL or was created.

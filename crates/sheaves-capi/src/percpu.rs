@@ -24,7 +24,9 @@ fn word(object: SheavesPercpu, byte: usize) -> Option<Handle> {
 /// align, a power of two up to 4096; 0 stands for 8. Slots that no thread uses cost no memory.
 ///
 /// 0, and the object in *object; EINVAL for a wrong argument; ENOMEM. May sleep on a lock for
-/// microseconds. After fork() the child has a copy of all objects.
+/// microseconds. After fork() the child has a copy of all objects. Where the kernel refuses address
+/// space for the slots, the first call of this library that needs them aborts the process with one
+/// line.
 ///
 /// # Safety
 /// object is NULL or valid.

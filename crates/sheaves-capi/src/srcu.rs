@@ -48,8 +48,9 @@ pub unsafe extern "C" fn sheaves_srcu_destroy(domain: *mut SheavesSrcu) {
 }
 
 /// Begins a section, which sheaves_srcu_read_unlock ends, in any thread. It may sleep and be long.
-/// One transaction, no atomic instruction. Never blocks; async-signal-safe. After fork() the
-/// sections that were open count as ended in the child. 0 for NULL.
+/// One transaction, no atomic instruction. Async-signal-safe. Never blocks, but in the child of a
+/// fork while another thread uses the domain for the first time there; sections that were open
+/// count as ended in the child. 0 for NULL.
 ///
 /// # Safety
 /// The domain is NULL or was created.
