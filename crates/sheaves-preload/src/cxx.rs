@@ -48,9 +48,7 @@ type Delete = unsafe extern "C-unwind" fn(*mut c_void);
 type DeleteAligned = unsafe extern "C-unwind" fn(*mut c_void, usize);
 
 static NEW: Bound<New> = Bound(_Znwm);
-static NEW_ARRAY: Bound<New> = Bound(_Znam);
 static NEW_ALIGNED: Bound<NewAligned> = Bound(_ZnwmSt11align_val_t);
-static NEW_ARRAY_ALIGNED: Bound<NewAligned> = Bound(_ZnamSt11align_val_t);
 static DELETE: Bound<Delete> = Bound(_ZdlPv);
 static DELETE_ARRAY: Bound<Delete> = Bound(_ZdaPv);
 static DELETE_ALIGNED: Bound<DeleteAligned> = Bound(_ZdlPvSt11align_val_t);
@@ -79,12 +77,7 @@ fn delete_sized(is_array: bool) -> DeleteSized {
 /// Switches on the checks of sizes and alignments in `delete`, unless the program has an operator
 /// of its own. Called when the object is loaded.
 pub(crate) fn check_sizes() {
-    let deletes = [
-        (c"_ZdlPv", DELETE.operator() as *const c_void),
-        (c"_ZdaPv", DELETE_ARRAY.operator() as *const c_void),
-        (c"_ZdlPvSt11align_val_t", DELETE_ALIGNED.operator() as *const c_void),
-        (c"_ZdaPvSt11align_val_t", DELETE_ARRAY_ALIGNED.operator() as *const c_void),
-    ];
+    let deletes = [c"_ZdlPv", c"_ZdaPv", c"_ZdlPvSt11align_val_t", c"_ZdaPvSt11align_val_t"];
     if are_ours(&deletes) && !is_new_replaced() {
         // Relaxed, all: as above.
         for operator in &DELETE_SIZED {
@@ -109,10 +102,8 @@ fn check(block: *mut c_void, size: usize, align: usize) {
 }
 
 /// True if all operators are those of this object, or stubs of the program, which jump to them.
-fn are_ours(operators: &[(&CStr, *const c_void)]) -> bool {
-    let here = (&raw const ANSWER).cast();
-    let is_ours = |is: *const c_void| is.is_null() || object::is_same_object(is, here);
-    operators.iter().all(|(name, is)| is_ours(*is) || is_ours(object::first_symbol(name)))
+fn are_ours(operators: &[&CStr]) -> bool {
+    operators.iter().all(|name| object::foreign_symbol(name).is_none())
 }
 
 /// True when the program has replaced a `new` that the `nothrow` forms call.
@@ -132,12 +123,7 @@ static ANSWER: AtomicU8 = AtomicU8::new(UNKNOWN);
 
 #[cold]
 fn is_new_replaced_slow() -> bool {
-    let operators = [
-        (c"_Znwm", NEW.operator() as *const c_void),
-        (c"_Znam", NEW_ARRAY.operator() as *const c_void),
-        (c"_ZnwmSt11align_val_t", NEW_ALIGNED.operator() as *const c_void),
-        (c"_ZnamSt11align_val_t", NEW_ARRAY_ALIGNED.operator() as *const c_void),
-    ];
+    let operators = [c"_Znwm", c"_Znam", c"_ZnwmSt11align_val_t", c"_ZnamSt11align_val_t"];
     let is_replaced = !are_ours(&operators);
     // Relaxed: as above.
     ANSWER.store(if is_replaced { YES } else { NO }, Ordering::Relaxed);

@@ -50,11 +50,7 @@ fn write_greeting(f: &mut fmt::Formatter<'_>) -> fmt::Result {
 
 /// The object from which the program takes a function, if it is not this one.
 fn owner(function: &CStr) -> Option<&'static str> {
-    let found = object::first_symbol(function);
-    // Where the first one is a stub of the program, it jumps to ours, which is the next.
-    if found.is_null() || object::is_same_object(found, (&raw const object::COPY).cast()) {
-        return None;
-    }
+    let found = object::foreign_symbol(function)?;
     Some(last_part(object::object_name(found)))
 }
 

@@ -140,6 +140,15 @@ pub fn object_name(address: *const c_void) -> Option<&'static CStr> {
     (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) })
 }
 
+/// [`first_symbol`], where that is in another object than this code. A stub of the program is not:
+/// it leads here, as this object's definition is the next one.
+#[cfg(target_env = "gnu")]
+pub fn foreign_symbol(name: &CStr) -> Option<*const c_void> {
+    let found = first_symbol(name).cast_const();
+    let is_foreign = !found.is_null() && !is_same_object(found, (&raw const COPY).cast());
+    is_foreign.then_some(found)
+}
+
 /// The definition of a symbol that the objects of this process share: the first one in the order of
 /// search. Null where there is none.
 ///
