@@ -86,6 +86,14 @@ impl Waiter {
 /// The kernel has refused `futex_waitv(2)`, or does not have it.
 static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
+/// Sleeps. Async-signal-safe; a signal may end it early. Not a cancellation point: the caller may
+/// hold what other threads wait for.
+pub fn sleep_ns(nanoseconds: u64) {
+    // A word that no thread wakes: a sandbox that has not heard of us permits `futex`.
+    static NEVER: AtomicU32 = AtomicU32::new(0);
+    wait_for(&NEVER, 0, nanoseconds);
+}
+
 /// Sleeps until one of two words is woken, the second of which is shared; returns at once if one
 /// does not hold what is expected. False if the kernel cannot wait for two words: then it did not
 /// sleep.

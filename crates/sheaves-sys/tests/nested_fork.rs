@@ -7,6 +7,10 @@ use std::thread;
 use sheaves_sys::fork::{self, Handlers, Layer};
 use sheaves_sys::lock::Lock;
 
+#[expect(dead_code, reason = "shared with tests of maps, which use all of it")]
+#[path = "../../sheaves/tests/map/child.rs"]
+mod child;
+
 /// Released first.
 static LOWER: Lock<()> = Lock::new(());
 static LOWER_HANDLERS: Handlers = Handlers { prepare, parent: release, child: release };
@@ -29,17 +33,8 @@ fn interrupt() {
 
 /// The status of a child that uses the lock and ends.
 fn status_of_child() -> libc::c_int {
-    // SAFETY: the child takes a lock and ends.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        drop(LOWER.lock());
-        // SAFETY: ends the child at once.
-        unsafe { libc::_exit(0) };
-    }
-    let mut status = -1;
-    // SAFETY: waits for the child.
-    unsafe { libc::waitpid(child, &raw mut status, 0) };
-    status
+    // SAFETY: the child uses only what is tested, and exits.
+    child::status_of_child(|| unsafe { libc::fork() }, || drop(LOWER.lock()))
 }
 
 #[test]

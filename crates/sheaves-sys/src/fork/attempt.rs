@@ -7,7 +7,7 @@
 //! A handler may also interrupt a fork that takes its locks, or releases them, and fork itself.
 //! That fork is not prepared either: other threads have some of the locks.
 
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use crate::lock::word::Word;
 use crate::{futex, tls};
@@ -61,10 +61,8 @@ pub(crate) fn acquire(word: &Word) -> bool {
 }
 
 fn try_again(word: &Word, attempt: u32) -> bool {
-    /// A word that no thread wakes.
-    static NEVER: AtomicU32 = AtomicU32::new(0);
     if attempt != 0 {
-        futex::wait_for(&NEVER, 0, PAUSE_NS);
+        futex::sleep_ns(PAUSE_NS);
     }
     word.try_acquire_for_fork()
 }

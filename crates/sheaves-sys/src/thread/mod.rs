@@ -4,8 +4,9 @@ use core::ffi::{CStr, c_void};
 use core::fmt::Write as _;
 use core::mem::zeroed;
 use core::ptr::{null, null_mut};
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 
+pub use crate::futex::sleep_ns;
 use crate::topology::Affinity;
 
 pub(crate) mod key;
@@ -98,14 +99,6 @@ pub fn handle_of(pointer: usize) -> usize {
     // SAFETY: pthread_self has no precondition.
     let own = unsafe { libc::pthread_self() } as usize;
     own.wrapping_add(pointer.wrapping_sub(crate::tls::thread_pointer()))
-}
-
-/// Sleeps. Async-signal-safe; a signal may end it early. Not a cancellation point: the caller may
-/// hold what other threads wait for.
-pub fn sleep_ns(nanoseconds: u64) {
-    // A word that no thread wakes: a sandbox that has not heard of us permits `futex`.
-    static NEVER: AtomicU32 = AtomicU32::new(0);
-    crate::futex::wait_for(&NEVER, 0, nanoseconds);
 }
 
 /// Signals that an instruction of the thread itself raises, and a handler of the program may mend:
