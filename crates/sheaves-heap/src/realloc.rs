@@ -208,8 +208,9 @@ fn resize_in_place(address: usize, size: usize, frame: Frame) -> Option<usize> {
                 return None;
             }
             let usable = classes::usable_bytes(class);
-            let is_same = is_hardened() && classes::of_request(size, QUANTUM_BYTES) == Some(class);
-            if !is_same && !stays(usable, size) {
+            let has_class = || classes::of_request(size, QUANTUM_BYTES) == Some(class);
+            let serves = stays(usable, size) || is_hardened() && has_class();
+            if !serves {
                 return None;
             }
             if granule::is_watched(address) {
