@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering;
 
 use sheaves_heap::{aligned_alloc, check_freed, free, malloc, realloc, trim, usable_size};
 use sheaves_slab::internal::{FINDINGS, checking};
-use sheaves_sys::vm;
+use sheaves_sys::map;
 
 const MIB: usize = 1 << 20;
 
@@ -195,7 +195,7 @@ fn writes_to_freed_blocks_are_found() {
 /// serves a block that has to have one.
 fn each_block_has_its_pages_after_too_many() {
     let mut blocks: Vec<_> =
-        (0..vm::MAPPINGS_MAX / 16 + 8).map(|_| malloc(large_bytes_min() + 1)).collect();
+        (0..map::MAPPINGS_MAX / 16 + 8).map(|_| malloc(large_bytes_min() + 1)).collect();
     let end = |block: &*mut u8| {
         // SAFETY: from this heap.
         block.expose_provenance() + unsafe { usable_size(*block) }

@@ -43,5 +43,5 @@ pub mod thread;
 pub mod tls;
 pub mod topology;
 
-pub use memory::{map, memfd, space, vm};
+pub use memory::{map, memfd, space};
 pub use reports::{fault, probe, report, sleeper, stack, symbol, trace, tsan, unwind};

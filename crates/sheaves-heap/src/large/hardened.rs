@@ -24,7 +24,7 @@
 
 use sheaves_slab::internal::checking::is_exact;
 use sheaves_slab::internal::{by_id, zero};
-use sheaves_sys::{map, vm};
+use sheaves_sys::map;
 
 use super::idle::IDLE_BYTES_MAX;
 use super::table::{Entry, RETIRED, TABLE};
@@ -81,7 +81,7 @@ pub(super) fn pages_of(block: Entry) -> Entry {
 
 /// Bytes on each side of a further block that are accessible.
 fn beside(blocks: usize) -> usize {
-    if blocks < vm::MAPPINGS_MAX / 16 { 0 } else { map::page_bytes() }
+    if blocks < map::MAPPINGS_MAX / 16 { 0 } else { map::page_bytes() }
 }
 
 /// Before the room for a block of this size is reserved, the kernel is asked for that much memory:

@@ -9,7 +9,7 @@ use core::ptr::NonNull;
 
 use sheaves_percpu::internal::Cursor;
 use sheaves_sys::lock::{self, assert_none_held};
-use sheaves_sys::{probe, tsan, vm};
+use sheaves_sys::{map, probe, tsan};
 
 use crate::moves::{home, tags};
 use crate::parts::pool;
@@ -160,7 +160,7 @@ fn make_guard() {
     let guards = GUARDS.get();
     if !checking::is_exact()
         || guards * GRANULES_PER_GUARD * GRANULE_BYTES >= chunk::footprint().used_bytes
-        || guards >= vm::MAPPINGS_MAX / 16
+        || guards >= map::MAPPINGS_MAX / 16
     {
         return;
     }

@@ -3,4 +3,3 @@
 pub mod map;
 pub mod memfd;
 pub mod space;
-pub mod vm;

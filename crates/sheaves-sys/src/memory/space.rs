@@ -98,7 +98,7 @@ impl Space {
             let base = range.start + places.next(room);
             match map::exactly(base, taken) {
                 Exactly::Mapped => {
-                    map::keep_pages_small(base, taken);
+                    let _ = map::avoid_huge_pages(base, taken);
                     // Relaxed: as in `base`.
                     self.base.store(base, Ordering::Relaxed);
                     return true;
@@ -114,7 +114,7 @@ impl Space {
     #[must_use]
     pub fn reserve(&self, bytes: usize) -> bool {
         let Some(start) = map::reserve(bytes + ALIGN) else { return false };
-        map::keep_pages_small(start, bytes + ALIGN);
+        let _ = map::avoid_huge_pages(start, bytes + ALIGN);
         // Relaxed, both: as in `base`.
         self.base.store(start.next_multiple_of(ALIGN), Ordering::Relaxed);
         self.is_reserved.store(true, Ordering::Relaxed);
@@ -135,7 +135,7 @@ impl Space {
         }
         let is_taken = map::exactly(address, bytes) == Exactly::Mapped;
         if is_taken {
-            map::keep_pages_small(address, bytes);
+            let _ = map::avoid_huge_pages(address, bytes);
         }
         is_taken
     }

@@ -3,14 +3,16 @@
 //! | a chunk's advice | the kernel was asked | the chunk |
 //! |---|---|---|
 //! | `Foreign` | nothing | has mappings that are not the heap's |
-//! | `None` | nothing | is new, and the kernel's own choice is right |
-//! | `Avoid` | for no huge page | is new where they are the default, or has holes |
+//! | `Avoid` | for no huge page | is new, or has holes |
 //! | `Prefer` | for a huge page | is dense |
+//!
+//! The kernel is asked for none also where it would give none unasked, and for one where it has
+//! none. Its setting is in a file: reading that costs more, at the start of each process.
 //!
 //! Where two neighbours differ, the kernel splits its mapping of the heap in two: see
 //! [`super::dense`].
 
-use sheaves_sys::{map, vm};
+use sheaves_sys::map;
 
 /// Which chunks ask the kernel for a huge page: `SHEAVES_HUGE_PAGES`.
 ///
@@ -32,7 +34,6 @@ pub(crate) enum HugePages {
 #[repr(u32)]
 pub(super) enum Advice {
     Foreign = 0,
-    None,
     Avoid,
     Prefer,
 }
@@ -40,18 +41,16 @@ pub(super) enum Advice {
 impl Advice {
     /// That for a new chunk.
     pub(super) fn at_first(huge_pages: HugePages) -> Advice {
-        let system = vm::huge_pages();
         match huge_pages {
-            HugePages::Always if system.are_on_request() => Advice::Prefer,
-            HugePages::Never | HugePages::Auto if system.are_default() => Advice::Avoid,
-            _ => Advice::None,
+            HugePages::Always => Advice::Prefer,
+            HugePages::Never | HugePages::Auto => Advice::Avoid,
         }
     }
 
     /// Tells the kernel. False when it refuses.
     pub(super) fn give(self, address: usize, bytes: usize) -> bool {
         match self {
-            Advice::Foreign | Advice::None => true,
+            Advice::Foreign => true,
             Advice::Avoid => map::avoid_huge_pages(address, bytes),
             Advice::Prefer => map::prefer_huge_pages(address, bytes),
         }

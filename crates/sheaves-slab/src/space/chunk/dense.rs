@@ -5,7 +5,7 @@
 //! no such boundary.
 
 use sheaves_rcu::internal::keeper;
-use sheaves_sys::vm;
+use sheaves_sys::map;
 
 use super::advice::{Advice, HugePages};
 use super::state::{Chunk, Chunks, granule_of};
@@ -58,20 +58,11 @@ impl Chunks {
             _ => 0,
         };
         let Chunk { dense_ms, advice, .. } = *chunk;
-        if dense_ms == DENSE_MS && self.may_ask(advice) {
+        let may_ask = advice == Advice::Avoid && self.huge_pages != HugePages::Never;
+        if dense_ms == DENSE_MS && may_ask {
             let few = (self.count / CHUNKS_PER_BOUNDARY).max(BOUNDARIES_MIN);
-            self.advise(index, index + 1, Advice::Prefer, few.min(vm::MAPPINGS_MAX / SHARE));
+            self.advise(index, index + 1, Advice::Prefer, few.min(map::MAPPINGS_MAX / SHARE));
         }
-    }
-
-    fn may_ask(&self, advice: Advice) -> bool {
-        let system = vm::huge_pages();
-        let would_change = match advice {
-            Advice::None => system.are_on_request(),
-            Advice::Avoid => system != vm::HugePages::NEVER,
-            Advice::Foreign | Advice::Prefer => false,
-        };
-        would_change && self.huge_pages != HugePages::Never
     }
 
     /// Memory of a chunk goes back to the kernel, which is not to fill it by a huge page: a chunk
@@ -79,7 +70,7 @@ impl Chunks {
     pub(super) fn ask_no_more(&mut self, index: usize, dense_ms: u32) {
         self.chunk_mut(index).dense_ms = dense_ms;
         if self.advice(index) == Advice::Prefer {
-            self.avoid(index, vm::MAPPINGS_MAX / SHARE);
+            self.avoid(index, map::MAPPINGS_MAX / SHARE);
             work::note(work::OF_ADVICE);
         }
     }
@@ -92,19 +83,19 @@ impl Chunks {
         if advise(self, index, index + 1) {
             return;
         }
-        let after = index + self.alike(index..index + NEAR);
+        let after = index + self.asked(index..index + NEAR);
         if !advise(self, index, after) {
-            let below = index + 1 - self.alike((0..=index).rev().take(NEAR));
+            let below = index + 1 - self.asked((0..=index).rev().take(NEAR));
             let _is_done = advise(self, below, index + 1);
         }
     }
 
-    /// How many chunks have asked for a huge page, from the first on, and then for nothing.
-    fn alike(&self, mut chunks: impl Iterator<Item = usize> + Clone) -> usize {
+    /// How many chunks have asked for a huge page, from the first on.
+    fn asked(&self, chunks: impl Iterator<Item = usize>) -> usize {
         let is_complete = |index: &usize| (index + 1) * CHUNK_GRANULES <= self.end;
-        let has = |advice| move |index: &usize| self.advice(*index) == advice;
-        let asked = chunks.clone().take_while(is_complete).take_while(has(Advice::Prefer)).count();
-        let rest = chunks.by_ref().skip(asked).take_while(is_complete);
-        asked + rest.take_while(has(Advice::None)).count()
+        chunks
+            .take_while(is_complete)
+            .take_while(|index| self.advice(*index) == Advice::Prefer)
+            .count()
     }
 }

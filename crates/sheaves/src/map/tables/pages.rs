@@ -6,7 +6,7 @@ use core::ptr::null_mut;
 use sheaves_heap as heap;
 use sheaves_rcu::defer::{Head, call_rcu};
 use sheaves_rcu::internal::{pressure, wake_if_pressed};
-use sheaves_sys::{map, options, vm};
+use sheaves_sys::{map, options};
 
 /// Tables of fewer bytes, with at most one huge page, do without.
 const HUGE_BYTES_MIN: usize = 4 << 20;
@@ -16,11 +16,7 @@ const DISCARD_BYTES_MIN: usize = 1 << 20;
 /// Asks for huge pages. A lookup in a large table misses the TLB, and nearly all of the table is
 /// used: the hash spreads entries over it.
 pub(in crate::map) fn advise(block: *mut u8, layout: Layout) {
-    if layout.size() >= HUGE_BYTES_MIN
-        && !cfg!(miri)
-        && options::HUGE_PAGES.word() != "never"
-        && vm::huge_pages().are_on_request()
-    {
+    if layout.size() >= HUGE_BYTES_MIN && !cfg!(miri) && options::HUGE_PAGES.word() != "never" {
         let (address, bytes) = inside(block, layout);
         // Without them the table works, too.
         let _ = map::prefer_huge_pages(address, bytes);
