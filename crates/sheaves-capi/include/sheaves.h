@@ -60,7 +60,8 @@
  *   SHEAVES_RCU_RECLAIMERS: 0, 1, slots; default: 1
  *       Threads of the library that run deferred calls. With 0 it starts none: the program calls
  *       sheaves_rcu_reclaim or rcu::defer::reclaim, and unused memory returns only when something
- *       is freed. With slots there is one for each CPU, 16 at most, each bound to its CPU.
+ *       is freed. With slots there is one for each CPU that the program may use, 16 at most, each
+ *       bound to its CPU.
  *   SHEAVES_RCU_AGE_MS: 1 to 60000; default: 20
  *       How long something deferred waits, in milliseconds, before a grace period is started for
  *       it.

@@ -124,9 +124,10 @@ impl Affinity {
         Some(Affinity(mask))
     }
 
-    /// True when the CPU is in the set.
-    pub fn contains(&self, cpu_id: usize) -> bool {
-        self.0.get(cpu_id / BITS).is_some_and(|word| word >> (cpu_id % BITS) & 1 != 0)
+    /// The CPUs in the set, in ascending order.
+    pub fn cpu_ids(&self) -> impl Iterator<Item = usize> {
+        let is_in = |cpu_id: &usize| self.0[cpu_id / BITS] >> (cpu_id % BITS) & 1 != 0;
+        (0..CPUS_MAX).filter(is_in)
     }
 
     /// Address and size in bytes of the mask, as libc's calls take them.

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use sheaves_sys::topology::{self, Affinity};
+use sheaves_sys::topology::Affinity;
 
 use super::{Failure, per_operation};
 
@@ -145,7 +145,7 @@ impl Drop for Workers {
 /// The CPUs that this process may run on, in ascending order; never empty.
 pub(crate) fn allowed_cpus() -> Vec<usize> {
     let Some(affinity) = Affinity::current() else { return vec![0] };
-    (0..topology::CPUS_MAX).filter(|cpu| affinity.contains(*cpu)).collect()
+    affinity.cpu_ids().collect()
 }
 
 /// Pins the calling thread. A refusal is ignored: the figures are then noisier, but not wrong.

@@ -21,8 +21,9 @@
 //! grace period that all of it shares: sooner when a sheaf is full, when many bytes are pending
 //! (1/64 of `SHEAVES_RCU_BYTES`), or on request ([`flush`], [`barrier`], [`call_hurry`]). Callbacks
 //! run in the reclaimer, one after the other, and otherwise only in [`reclaim`] (and in [`barrier`]
-//! where there is no reclaimer). With `SHEAVES_RCU_RECLAIMERS=slots` they run in one worker thread
-//! per CPU instead, 16 at most, in parallel; those of [`Srcu`](crate::Srcu) and of channels do not.
+//! where there is no reclaimer). With `SHEAVES_RCU_RECLAIMERS=slots` they run in worker threads, in
+//! parallel: one for each CPU that the main thread may use, 16 at most. Those of
+//! [`Srcu`](crate::Srcu) and of channels do not.
 //!
 //! What callbacks defer in turn is sealed at the end of their batch, and gets the next grace period
 //! at once: a list that is dropped node by node takes a microsecond a node, or a membarrier beside

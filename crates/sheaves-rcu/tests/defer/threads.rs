@@ -14,12 +14,11 @@ fn status(thread: i32, line: &str) -> String {
     found.unwrap().trim().to_owned()
 }
 
-/// The number of the thread with a name.
-fn find(name: &str) -> Option<i32> {
+/// The numbers of the threads whose name begins with this.
+fn named(name: &str) -> Vec<i32> {
     let threads = fs::read_dir("/proc/self/task").unwrap();
-    let mut numbers =
-        threads.filter_map(|thread| thread.unwrap().file_name().to_str()?.parse().ok());
-    numbers.find(|thread| status(*thread, "Name:") == name)
+    let numbers = threads.filter_map(|thread| thread.unwrap().file_name().to_str()?.parse().ok());
+    numbers.filter(|thread| status(*thread, "Name:").starts_with(name)).collect()
 }
 
 fn nice(thread: i32) -> i32 {
@@ -87,7 +86,8 @@ fn the_reclaimer_does_not_run_as_its_creator() {
     let may_be_nice = may_be_nice.join().unwrap();
     // Not before: while it starts workers, libc blocks all signals in it.
     wait_until("the call", || objects[0].calls() == 1);
-    let reclaimer = find("sheaves-rcu").unwrap();
+    let is_reclaimer = |thread: &i32| status(*thread, "Name:") == "sheaves-rcu";
+    let reclaimer = named("sheaves-rcu").into_iter().find(is_reclaimer).unwrap();
     assert_eq!(status(reclaimer, "Cpus_allowed:"), status(main, "Cpus_allowed:"));
     // SAFETY: integers only.
     assert_eq!(unsafe { libc::sched_getscheduler(reclaimer) }, libc::SCHED_OTHER);
@@ -100,4 +100,26 @@ fn the_reclaimer_does_not_run_as_its_creator() {
     for n in (1..=64).filter(|n| !unblockable.contains(n)) {
         assert_eq!(blocked >> (n - 1) & 1 == 0, faults.contains(&n), "signal {n}");
     }
+}
+
+/// There is a worker for each CPU that the program may use, and none on another one.
+#[test]
+fn workers_run_where_the_program_may() {
+    let _alone = alone();
+    if !is_own() {
+        let options = [("SHEAVES_RCU_RECLAIMERS", "slots")];
+        pass_own("threads::workers_run_where_the_program_may", &options);
+        return;
+    }
+    // SAFETY: no precondition.
+    let main = unsafe { libc::getpid() };
+    confine(main);
+    let objects = Object::many(1);
+    objects[0].defer();
+    // All workers are there before the first call.
+    wait_until("the call", || objects[0].calls() == 1);
+    let own = named("sheaves-rcu");
+    assert_eq!(own.len(), 2, "the reclaimer and a worker");
+    own.iter()
+        .for_each(|id| assert_eq!(status(*id, "Cpus_allowed:"), status(main, "Cpus_allowed:")));
 }

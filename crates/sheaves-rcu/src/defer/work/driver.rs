@@ -4,9 +4,9 @@
 //! goes on if it is the thread that forked; otherwise there is none. All state that it works on is
 //! kept so that another driver can go on with it.
 //!
-//! With `SHEAVES_RCU_RECLAIMERS=slots` workers run the callbacks for the driver: one per CPU,
-//! pinned to it, each for its share of the shards of calls. The driver waits for its workers: when
-//! it goes on, their callbacks have run.
+//! With `SHEAVES_RCU_RECLAIMERS=slots` workers run the callbacks for the driver: one per CPU that
+//! the main thread may use, pinned to it, each for its share of the shards of calls. The driver
+//! waits for its workers: when it goes on, their callbacks have run.
 //!
 //! | state of a worker | meaning | transitions |
 //! |---|---|---|
@@ -22,7 +22,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use sheaves_sys::lock::Word;
 use sheaves_sys::topology::{Affinity, possible_cpus};
-use sheaves_sys::{fork, futex, restart_word, tls};
+use sheaves_sys::{fork, futex, process, restart_word, tls};
 
 use super::calls;
 use super::watch::{self, CHECK_NS, WORKERS_MAX};
@@ -115,6 +115,11 @@ static WORKERS: [Worker; WORKERS_MAX] =
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static NUMBERED: AtomicUsize = AtomicUsize::new(0);
 
+/// The CPUs of the main thread, which those of the library's threads are.
+fn affinity() -> Option<Affinity> {
+    Affinity::of(process::id())
+}
+
 /// Starts the workers if they do not exist, by `spawn`. For the reclaimer.
 pub(crate) fn start_workers(spawn: impl Fn() -> bool) {
     // Relaxed, here and below: only the reclaimer writes these; a new thread sees what came before.
@@ -126,7 +131,8 @@ pub(crate) fn start_workers(spawn: impl Fn() -> bool) {
         worker.state.store(WAITING, Ordering::Relaxed);
         spawn()
     };
-    let started = WORKERS.iter().take(possible_cpus()).take_while(start).count();
+    let cpus = affinity().map_or_else(possible_cpus, |allowed| allowed.cpu_ids().count());
+    let started = WORKERS.iter().take(cpus).take_while(start).count();
     // Stored once: all threads agree which worker has which shard.
     COUNT.store(started, Ordering::Relaxed);
 }
@@ -192,8 +198,9 @@ pub(crate) fn work() -> bool {
     let number = NUMBERED.fetch_add(1, Ordering::Relaxed);
     let worker = &WORKERS[number];
     worker.thread.store(tls::thread_pointer(), Ordering::Relaxed);
-    // If binding is refused, it runs on any CPU.
-    let _ = Affinity::only(number).is_some_and(|only| only.bind());
+    // If binding is refused, it runs on any of these CPUs.
+    let cpu_id = affinity().and_then(|allowed| allowed.cpu_ids().nth(number));
+    let _ = cpu_id.and_then(Affinity::only).is_some_and(|only| only.bind());
     loop {
         // Acquire pairs with the Release in `run_calls`. [K1]
         match worker.state.load(Ordering::Acquire) {
