@@ -136,6 +136,7 @@ impl Srcu {
         // SAFETY: valid by the contract.
         if unsafe { &*head }.claim(call as *const () as usize) {
             domains::push(self, head);
+            driver::note_deferred();
             arm_age();
         }
     }

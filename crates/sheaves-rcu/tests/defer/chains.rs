@@ -10,7 +10,7 @@ use std::time::Instant;
 use sheaves_rcu::defer::{Channel, Head, barrier, call_rcu, reclaim, statistics as deferred};
 use sheaves_rcu::internal::faults::FAULTS;
 use sheaves_rcu::internal::spend_on_following;
-use sheaves_rcu::{Cookie, read};
+use sheaves_rcu::{Cookie, Srcu, read};
 
 use crate::{Object, Reader, alone, children, happens_within, is_own, pass_own, wait_until};
 
@@ -292,6 +292,25 @@ fn objects_of_channels_follow_each_other() {
     HEADS.lock().unwrap().extend(Object::many(links));
     LEFT.store(links, Ordering::SeqCst);
     free_next();
+    assert!(happens_within(LIMIT / 3, || LEFT.load(Ordering::SeqCst) == 0));
+}
+
+/// Callbacks of a domain defer to it in turn, and so do those that wait for all readers.
+#[test]
+fn callbacks_of_a_domain_follow_each_other() {
+    static LEFT: AtomicUsize = AtomicUsize::new(0);
+    fn call_next(domain: &'static Srcu) {
+        let left = LEFT.fetch_sub(1, Ordering::SeqCst) - 1;
+        match left {
+            0 => {}
+            _ if left.is_multiple_of(2) => domain.defer(move || call_next(domain)),
+            _ => sheaves_rcu::defer(move || call_next(domain)),
+        }
+    }
+    let _alone = alone();
+    let domain: &'static Srcu = Box::leak(Box::new(Srcu::new().unwrap()));
+    LEFT.store(NODES / 4, Ordering::SeqCst);
+    call_next(domain);
     assert!(happens_within(LIMIT / 3, || LEFT.load(Ordering::SeqCst) == 0));
 }
 

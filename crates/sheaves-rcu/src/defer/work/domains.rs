@@ -7,7 +7,7 @@
 //!
 //! | a callback | until |
 //! |---|---|
-//! | has its number, and is on its domain's list | the age bound is over, or a request: a round |
+//! | has its number, on its domain's list | the driver seals it: in a round, or when calls defer |
 //! | is sealed: its number is at most `wanted` | that grace period is over; any leader may end it |
 //! | is taken, and runs | the driver takes the next one, or finds none: it is done |
 //!

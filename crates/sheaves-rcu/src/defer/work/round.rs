@@ -144,6 +144,7 @@ pub(crate) fn reclaim(driver_role: &Driver) -> bool {
     let mut follows = any && place.seal_followers().is_some();
     if driver::take_followers(driver_role) && follow::is_affordable() {
         channel::seal_all();
+        domains::seal(driver_role);
         follows = true;
     }
     if follows {
