@@ -129,6 +129,41 @@ fn a_call_may_fork() {
     assert!(children::has_succeeded(CHILD.load(Ordering::SeqCst), LIMIT));
 }
 
+/// A callback that another thread ran at the fork does not run in the child.
+#[test]
+fn a_child_does_not_report_the_call_of_another_thread() {
+    static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
+    static MAY_END: AtomicBool = AtomicBool::new(false);
+    unsafe extern "C" fn wait(_: *mut Head) {
+        HAS_BEGUN.store(true, Ordering::SeqCst);
+        wait_until("the child", || MAY_END.load(Ordering::SeqCst));
+    }
+    let _alone = alone();
+    if !is_own() {
+        let test = "forks::a_child_does_not_report_the_call_of_another_thread";
+        // In the child nothing runs that would end the note of a callback.
+        let options = [("SHEAVES_RCU_RECLAIMERS", "0"), ("SHEAVES_RCU_STALL_MS", "20")];
+        let text = pass_own(test, &options);
+        assert!(!text.contains("has been running"), "{text}");
+        return;
+    }
+    Object::many(1)[0].defer_to(wait);
+    thread::scope(|scope| {
+        scope.spawn(|| barrier().unwrap());
+        wait_until("the call", || HAS_BEGUN.load(Ordering::SeqCst));
+        let ok = in_child(|| {
+            // Each is as large as a full sheaf, and threads that seal look for late callbacks.
+            for object in Object::many(10) {
+                free_later(&CHANNEL, object, 1 << 20);
+                thread::sleep(Duration::from_millis(10));
+            }
+            true
+        });
+        MAY_END.store(true, Ordering::SeqCst);
+        assert!(ok);
+    });
+}
+
 #[test]
 fn forks_beside_everything() {
     let _alone = alone();

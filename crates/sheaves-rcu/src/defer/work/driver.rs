@@ -236,7 +236,14 @@ pub(crate) fn work() -> bool {
 /// In the child of a fork: see the module documentation. True if the calling thread was a worker.
 pub(crate) fn restart_in_child() -> bool {
     let was_worker = is_worker();
-    for worker in &WORKERS {
+    if !self::is_driver() {
+        watch::end_in_child(watch::DRIVER);
+    }
+    for (number, worker) in WORKERS.iter().enumerate() {
+        // Relaxed: see `Driver::begin`.
+        if worker.thread.load(Ordering::Relaxed) != tls::thread_pointer() {
+            watch::end_in_child(watch::WORKERS + number);
+        }
         restart_word!(worker.state, ABSENT);
         restart_word!(worker.thread, 0);
     }

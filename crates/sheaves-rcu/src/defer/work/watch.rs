@@ -6,7 +6,7 @@
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use sheaves_sys::{clock, options, probe, report};
+use sheaves_sys::{clock, options, probe, report, restart_word};
 
 /// How often a thread that waits for callbacks checks for a stalled one.
 pub(crate) const CHECK_NS: u64 = 100_000_000;
@@ -47,6 +47,11 @@ pub(crate) fn begin(runner: usize, function: usize) {
 pub(crate) fn end(runner: usize) {
     // Relaxed: as in `begin`.
     RUNNERS[runner].running.store(0, Ordering::Relaxed);
+}
+
+/// In the child of a fork: the runner is not there.
+pub(crate) fn end_in_child(runner: usize) {
+    restart_word!(RUNNERS[runner].running, 0);
 }
 
 pub(crate) fn calls() -> u64 {
