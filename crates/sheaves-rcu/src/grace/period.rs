@@ -218,6 +218,7 @@ fn begin() -> u64 {
         let number = GENERATIONS.begin();
         // Relaxed: only leaders write it, and it passes between them with the lead.
         BEGAN_NS.store(clock::fine_ns(), Ordering::Relaxed);
+        stall::begin();
         probe::grace_period_begin(number as usize, DEFAULT);
         number
     })

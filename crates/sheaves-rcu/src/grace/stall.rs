@@ -6,7 +6,7 @@
 
 use core::fmt::Display;
 use core::panic::Location;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use sheaves_sys::function::FnCell;
 use sheaves_sys::lock;
@@ -14,7 +14,6 @@ use sheaves_sys::thread::{self, NAME_BYTES};
 use sheaves_sys::{clock, options, probe, report, sleeper, tls};
 
 use crate::reader::registry;
-use crate::reader::section::GLOBAL;
 
 /// After this time the leader checks whether the reader's thread still exists.
 const ALIVE_NS: u64 = 2_000_000;
@@ -28,9 +27,8 @@ pub(crate) const SHARED: u32 = u32::MAX;
 static CALLBACK: FnCell<fn(&Stall)> = FnCell::new();
 /// The thread pointer of the leader that runs the program's function, 0 for none. Written by it.
 static CALLING: AtomicUsize = AtomicUsize::new(0);
-/// The global sequence during the last grace period that was reported.
-static REPORTED: AtomicU64 = AtomicU64::new(0);
-
+/// The grace period that is under way was reported. Written by leaders.
+static IS_REPORTED: AtomicBool = AtomicBool::new(false);
 /// When the leader checks next whether a thread exists, after one did. Written by leaders.
 static NEXT_CHECK_NS: AtomicU64 = AtomicU64::new(0);
 
@@ -75,6 +73,12 @@ pub fn set_callback(callback: Option<fn(&Stall)>) {
     CALLBACK.set(callback);
 }
 
+/// A grace period begins. For the leader.
+pub(super) fn begin() {
+    // Relaxed: as in `check_reader`.
+    IS_REPORTED.store(false, Ordering::Relaxed);
+}
+
 /// Checks record `number`, or [`SHARED`], which is in the way of a grace period. For the leader.
 #[cold]
 pub(crate) fn check_reader(number: u32, age_ns: u64) {
@@ -87,12 +91,10 @@ pub(crate) fn check_reader(number: u32, age_ns: u64) {
     if timeout == 0 || age_ns / 1_000_000 < timeout || lock::is_any_held_here() {
         return;
     }
-    // Relaxed, all: only leaders write these, and pass them on with the lead.
-    let global = GLOBAL.0.load(Ordering::Relaxed);
-    if REPORTED.load(Ordering::Relaxed) == global {
+    // Relaxed: only leaders write it, and pass it on with the lead.
+    if IS_REPORTED.swap(true, Ordering::Relaxed) {
         return;
     }
-    REPORTED.store(global, Ordering::Relaxed);
     let (age_ms, name) = (age_ns / 1_000_000, [0; NAME_BYTES]);
     let mut stall =
         Stall { thread: 0, has_ended: false, age_ms, entered: None, name, name_bytes: 0 };
@@ -186,4 +188,5 @@ pub(crate) fn is_calling_here() -> bool {
 /// In the child of a fork whose leader is gone, and maybe in the function.
 pub(crate) fn restart_in_child() {
     sheaves_sys::restart_word!(CALLING, 0);
+    sheaves_sys::restart_word!(IS_REPORTED, false);
 }

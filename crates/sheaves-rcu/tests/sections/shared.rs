@@ -1,6 +1,10 @@
 //! Sections of threads that found no memory for a record.
 
-use sheaves_rcu::{Cookie, is_reading, raw, read, statistics, synchronize};
+use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
+use std::time::Instant;
+
+use sheaves_rcu::{Cookie, is_reading, raw, read, stall, statistics, synchronize};
 
 use crate::configurations::in_own_process;
 use crate::forks::in_child;
@@ -73,5 +77,40 @@ fn a_section_without_memory_is_waited_for() {
         stop.send(()).unwrap();
         cookie.wait().unwrap();
     });
+    assert_eq!(statistics().records, 0);
+}
+
+/// No sequence tells the grace periods of such sections from each other.
+#[test]
+fn each_section_without_memory_is_reported() {
+    if in_own_process("shared::each_section_without_memory_is_reported") {
+        return;
+    }
+    static REPORTS: AtomicUsize = AtomicUsize::new(0);
+    stall::set_timeout_ms(10);
+    stall::set_callback(Some(|_| _ = REPORTS.fetch_add(1, Ordering::SeqCst)));
+    for number in 1..=3 {
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let (stop, stopped) = std::sync::mpsc::channel::<()>();
+        let is_reported = || REPORTS.load(Ordering::SeqCst) == number;
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                refuse_memory(true);
+                let guard = read();
+                refuse_memory(false);
+                ready.send(()).unwrap();
+                stopped.recv().unwrap();
+                drop(guard);
+            });
+            is_ready.recv().unwrap();
+            scope.spawn(|| synchronize().unwrap());
+            let begin = Instant::now();
+            while !is_reported() && begin.elapsed() < Duration::from_secs(10) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            stop.send(()).unwrap();
+        });
+        assert!(is_reported(), "grace period {number}");
+    }
     assert_eq!(statistics().records, 0);
 }
