@@ -37,8 +37,6 @@ impl Crew {
         let begin = Instant::now();
         let mut failed = Vec::new();
         while !self.0.is_empty() && begin.elapsed().as_secs() < END_SECONDS {
-            // A thread that awaits sleeps until it is woken; only this wake-up is not by a waker.
-            self.0.iter().for_each(|thread| thread.thread().unpark());
             std::thread::sleep(Duration::from_millis(5));
             for ended in self.0.extract_if(.., |thread| thread.is_finished()) {
                 let name = name(&ended);

@@ -8,7 +8,8 @@
 //!   progress; one waits for the domain. Others only wait, and join in the middle of a grace
 //!   period.
 //! - Must not happen: a reader sees a structure that is older than readers may see; a thread waits
-//!   for ever; a kind of update never completes; a reader that stays is not reported.
+//!   for ever, or a cookie does not pass, or a future is not woken; a kind of update never
+//!   completes; a reader that stays is not reported.
 
 use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use core::time::Duration;
@@ -103,7 +104,6 @@ fn start(broken: Option<Broken>) -> Crew {
 /// The thread that leaks, and how many milliseconds after its begin it was reported.
 static LEAKING: AtomicI32 = AtomicI32::new(0);
 static REPORTED_MS: AtomicU64 = AtomicU64::new(0);
-static LEAK_BEGAN: Mutex<Option<Instant>> = Mutex::new(None);
 
 /// Starts a thread that stays in its section until that is reported, or for far too long.
 fn leak_a_reader() -> Leak {
@@ -112,7 +112,6 @@ fn leak_a_reader() -> Leak {
         let own = unsafe { libc::gettid() };
         let guard = read();
         let begin = Instant::now();
-        *LEAK_BEGAN.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(begin);
         REPORTED_MS.store(0, Ordering::SeqCst);
         LEAKING.store(own, Ordering::SeqCst);
         let limit = Duration::from_millis(LEAK_MS_MAX);

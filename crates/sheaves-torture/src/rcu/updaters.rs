@@ -136,6 +136,11 @@ pub(super) fn poll() {
             std::thread::yield_now();
         }
     }
+    // Each cookie passes, though no other thread waits any more.
+    while !under_way.is_empty() {
+        under_way.retain(|(_, cookie)| !cookie.poll());
+        std::thread::yield_now();
+    }
     WORLD.signals.outlast();
 }
 
@@ -162,10 +167,32 @@ impl Wake for Ready {
     }
 }
 
-type Task = (Pin<Box<dyn Future<Output = ()>>>, Arc<Ready>);
+/// A future that lets an item grow, and its waker. It is polled when it was woken, and at first.
+struct Task(Pin<Box<dyn Future<Output = ()>>>, Arc<Ready>);
+
+impl Task {
+    fn new(pipeline: &'static Pipeline, item: Item) -> Task {
+        let ready = Ready(AtomicBool::new(true), std::thread::current());
+        Task(Box::pin(age(pipeline, item)), Arc::new(ready))
+    }
+
+    /// Polls those that were woken, and drops those that are over. False if none was woken.
+    fn poll_woken(tasks: &mut Vec<Task>) -> bool {
+        let mut is_any = false;
+        tasks.retain_mut(|Task(future, ready)| {
+            if !ready.0.swap(false, Ordering::AcqRel) {
+                return true;
+            }
+            is_any = true;
+            let waker = Waker::from(Arc::clone(ready));
+            future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending()
+        });
+        is_any
+    }
+}
 
 /// The updater that awaits: each item has a task of its own. The thread sleeps until a waker wakes
-/// it, and for ever if one is lost.
+/// it. A task whose wake-up is lost stays to the end, and the thread waits for it for ever.
 pub(super) fn awaiting() {
     WORLD.signals.be_target();
     let pipeline = &WORLD.pipelines[AWAITING];
@@ -174,24 +201,19 @@ pub(super) fn awaiting() {
         if !WORLD.rounds.is_turn(Round::Few) {
             continue;
         }
-        if let Some(item) = pipeline.replace() {
-            let ready = Ready(AtomicBool::new(true), std::thread::current());
-            tasks.push((Box::pin(age(pipeline, item)), Arc::new(ready)));
-        }
-        let mut is_idle = true;
-        tasks.retain_mut(|(task, ready)| {
-            if !ready.0.swap(false, Ordering::AcqRel) {
-                return true;
-            }
-            is_idle = false;
-            let waker = Waker::from(Arc::clone(ready));
-            task.as_mut().poll(&mut Context::from_waker(&waker)).is_pending()
-        });
-        if is_idle {
+        tasks.extend(pipeline.replace().map(|item| Task::new(pipeline, item)));
+        if !Task::poll_woken(&mut tasks) {
             std::thread::park();
         }
     }
-    // Tasks that wait are dropped in the middle.
+    while !tasks.is_empty() {
+        if !Task::poll_woken(&mut tasks) {
+            std::thread::park();
+        }
+    }
+    // New tasks are dropped while they wait.
+    tasks.extend(core::iter::from_fn(|| pipeline.replace()).map(|item| Task::new(pipeline, item)));
+    Task::poll_woken(&mut tasks);
     drop(tasks);
     WORLD.signals.outlast();
 }
