@@ -281,7 +281,7 @@ fn in_every_configuration() {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args([tests, "in_effect"]);
         configurations::configure(&mut command, &configuration);
-        let output = configurations::finish(name, command.output());
+        let output = configurations::finish(name, command.output(), 2);
         assert_ne!(output, Some(false), "{name}");
     }
 }

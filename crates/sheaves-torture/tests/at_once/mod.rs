@@ -5,13 +5,17 @@ use std::process::{Command, Stdio};
 
 use crate::configurations::{self, Configuration};
 
+/// The test that compares what is in effect with what was asked for.
+const IN_EFFECT: &str = "configurations::what_was_asked_for_is_in_effect";
+
 /// Runs a test of this program in processes of their own; panics if one fails.
 pub(crate) fn run(test: &str, configurations: Vec<Configuration>) {
     let children: Vec<_> = configurations
         .iter()
         .map(|configuration| {
             let mut command = Command::new(std::env::current_exe().unwrap());
-            command.args(["--exact", test, "--nocapture", "--include-ignored"]);
+            command.args(["--exact", IN_EFFECT, test, "--nocapture", "--include-ignored"]);
+            command.arg("--test-threads=1");
             configurations::configure(&mut command, configuration);
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
         })
@@ -19,7 +23,7 @@ pub(crate) fn run(test: &str, configurations: Vec<Configuration>) {
     let mut failed = Vec::new();
     for (child, configuration) in children.into_iter().zip(configurations) {
         let output = child.and_then(std::process::Child::wait_with_output);
-        if configurations::finish(&configuration.name, output) == Some(false) {
+        if configurations::finish(&configuration.name, output, 2) == Some(false) {
             failed.push(configuration.name);
         }
     }
