@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use crate::contenders::allocators::glibc;
 use crate::demonstration;
-use crate::harness::{Failure, Report, child, page, plot, text};
+use crate::harness::{Failure, Report, child, failure, page, plot, text};
 pub use crate::plan::Args;
 
 /// Does what the command line asks for. An error is one line on standard error, with exit status 2
@@ -16,7 +16,7 @@ pub fn run(args: &Args) -> ExitCode {
     match dispatch(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("sheaves-bench: {failure}");
+            failure::say(&failure.message);
             ExitCode::from(failure.status)
         }
     }

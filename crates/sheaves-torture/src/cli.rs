@@ -123,7 +123,7 @@ fn print<R: Display + Serialize>(
     let ([failures, missed], report) = match found {
         Ok(found) => found,
         Err(line) => {
-            eprintln!("sheaves: torture {subject}: {line}");
+            say(subject, &line);
             return ExitCode::from(2);
         }
     };
@@ -136,19 +136,20 @@ fn print<R: Display + Serialize>(
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     // A reader that closes the pipe early is no failure.
     let lost = written.err().filter(|error| error.kind() != ErrorKind::BrokenPipe);
-    for failure in &failures {
-        eprintln!("sheaves: torture {subject}: FAILED: {failure}");
-    }
-    for event in &missed {
-        eprintln!("sheaves: torture {subject}: INCOMPLETE: {event}");
-    }
+    failures.iter().for_each(|failure| say(subject, &format!("FAILED: {failure}")));
+    missed.iter().for_each(|event| say(subject, &format!("INCOMPLETE: {event}")));
     if let Some(error) = &lost {
-        eprintln!("sheaves: torture {subject}: cannot write to stdout: {error}");
+        say(subject, &format!("cannot write to stdout: {error}"));
     }
     match status(&failures, &missed) {
         0 if lost.is_some() => ExitCode::from(OUTPUT),
         status => ExitCode::from(status),
     }
+}
+
+/// Prints a line to stderr, if that takes it: the exit status says the same.
+fn say(subject: &str, line: &str) {
+    let _ = writeln!(io::stderr().lock(), "sheaves: torture {subject}: {line}");
 }
 
 /// The exit status of a run that came to its end.

@@ -1,6 +1,6 @@
 //! What can go wrong in a run, as one line and an exit status.
 
-use core::fmt;
+use std::io::Write as _;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
@@ -26,12 +26,6 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
 /// Ends the program: a contender has no memory left, and a figure taken so is worth nothing.
 #[cold]
 #[inline(never)]
@@ -47,6 +41,11 @@ pub(crate) fn refused_free() -> ! {
 }
 
 fn end(message: &str) -> ! {
-    eprintln!("sheaves-bench: {message}");
+    say(message);
     std::process::exit(1)
+}
+
+/// Prints a line to stderr, if that takes it: the exit status says that something is wrong.
+pub(crate) fn say(message: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "sheaves-bench: {message}");
 }

@@ -44,6 +44,21 @@ fn lost_report_has_a_line_and_a_status() {
     }
 }
 
+/// The status says what the lines would have.
+#[test]
+fn lines_that_cannot_be_written_change_no_status() {
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").expect("there");
+    for (words, status) in [
+        (&["torture", "reclaim", "--seconds", "1"][..], 74),
+        (&["bench", "no-such-table"], 2),
+        (&["stat", "no-such-process"], 67),
+    ] {
+        let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("sheaves"));
+        let ended = command.args(words).stdout(full()).stderr(full()).status().expect("runs");
+        assert_eq!(ended.code(), Some(status), "{words:?}");
+    }
+}
+
 #[test]
 fn seeded_defect_is_found_and_named() {
     sheaves()
