@@ -54,9 +54,9 @@ fn main() -> ExitCode {
         Some(Subcommand::Prof { command }) => or_refuse(prof::run(&command)),
         Some(Subcommand::Guard { command }) => or_refuse(guard::run(&command)),
         Some(Subcommand::Inspect(options)) => or_refuse(inspect::inspect(&options)),
-        Some(Subcommand::Doctor(options)) => doctor::doctor(&options),
-        Some(Subcommand::Completions { shell }) => pages::completions(shell),
-        Some(Subcommand::Man { directory }) => pages::man(directory.as_deref()),
+        Some(Subcommand::Doctor(options)) => or_refuse(doctor::doctor(&options)),
+        Some(Subcommand::Completions { shell }) => or_refuse(pages::completions(shell)),
+        Some(Subcommand::Man { directory }) => or_refuse(pages::man(directory.as_deref())),
     }
 }
 

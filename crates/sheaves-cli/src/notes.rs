@@ -196,5 +196,6 @@ Examples:
   sheaves doctor redis-server      Also check whether this program can run on Sheaves.
 
 Exit status:
-  0  Nothing failed. Warnings do not count.
-  1  Something failed.";
+  0   Nothing failed. Warnings do not count.
+  1   Something failed.
+  74  Stdout cannot be written.";

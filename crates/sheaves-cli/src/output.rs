@@ -93,8 +93,12 @@ pub(crate) fn count(number: u64, thing: &str) -> String {
 
 /// Prints a line to stderr, if that takes it.
 pub(crate) fn say(line: &str) {
-    let line = plain(line).replace('\n', " ");
-    let _ = writeln!(io::stderr().lock(), "sheaves: {line}");
+    pass_on(&format!("sheaves: {line}"));
+}
+
+/// The same with a line of another program.
+pub(crate) fn pass_on(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{}", plain(line).replace('\n', " "));
 }
 
 /// Writes a file, or says that it is not complete. Some file systems report a full disk only when

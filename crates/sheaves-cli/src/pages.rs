@@ -1,7 +1,7 @@
 //! What packagers install beside the command: completion scripts and the manual pages.
 
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -11,19 +11,22 @@ use clap_complete::env::Shells;
 
 use crate::command_line::Arguments;
 use crate::complete::VARIABLE;
+use crate::output::{print, write};
+use crate::refusal::Refusal;
 
 /// Prints the completion script for `shell`, which asks the command each time.
-pub(crate) fn completions(shell: Shell) -> ExitCode {
+pub(crate) fn completions(shell: Shell) -> Result<ExitCode, Refusal> {
     let mut script = Vec::new();
-    let shells = Shells::builtins();
-    let written = shells.completer(&shell.to_string()).map_or(Ok(()), |shell| {
-        shell.write_registration(VARIABLE, "sheaves", "sheaves", "sheaves", &mut script)
-    });
-    written.map_or_else(failed, |()| print(&script))
+    if let Some(shell) = Shells::builtins().completer(&shell.to_string()) {
+        let written =
+            shell.write_registration(VARIABLE, "sheaves", "sheaves", "sheaves", &mut script);
+        written.map_err(failed)?;
+    }
+    print(&String::from_utf8_lossy(&script))
 }
 
 /// The day of the last change of the options.
-const DATE: &str = "2026-11-26";
+const DATE: &str = "2026-11-29";
 
 /// What the page of the command itself has beside its options: made of the table of options.
 const ENVIRONMENT: &str = include_str!("environment.roff");
@@ -33,17 +36,17 @@ const MORE: &str = r".SH SEE ALSO
 
 /// Prints the page of the command, then those of the visible subcommands. With `directory`, writes
 /// each page to a file there.
-pub(crate) fn man(directory: Option<&Path>) -> ExitCode {
+pub(crate) fn man(directory: Option<&Path>) -> Result<ExitCode, Refusal> {
+    let pages = pages().map_err(failed)?;
     let Some(directory) = directory else {
-        return pages().map_or_else(failed, |pages| {
-            print(&pages.into_iter().flat_map(|(_, text)| text).collect::<Vec<_>>())
-        });
+        let text: Vec<_> = pages.into_iter().flat_map(|(_, text)| text).collect();
+        return print(&String::from_utf8_lossy(&text));
     };
-    let write = |pages: Vec<(String, Vec<u8>)>| {
-        fs::create_dir_all(directory)?;
-        pages.into_iter().try_for_each(|(name, text)| fs::write(directory.join(name), text))
-    };
-    pages().and_then(write).map_or_else(failed, |()| ExitCode::SUCCESS)
+    fs::create_dir_all(directory).map_err(failed)?;
+    for (name, text) in pages {
+        write(&directory.join(name), &text)?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// File names and contents of the pages; the command itself comes first.
@@ -130,20 +133,6 @@ fn roff(text: &str) -> String {
     if text.starts_with('.') { format!("\\&{text}") } else { text }
 }
 
-fn failed(error: io::Error) -> ExitCode {
-    crate::output::say(&format!("cannot write the pages: {error}"));
-    ExitCode::FAILURE
-}
-
-/// Writes to stdout; a reader that closes the pipe early (`sheaves man | head`) is no failure.
-fn print(text: &[u8]) -> ExitCode {
-    let mut out = io::stdout().lock();
-    match out.write_all(text).and_then(|()| out.flush()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(error) => {
-            crate::output::say(&format!("cannot write to stdout: {error}"));
-            ExitCode::FAILURE
-        }
-    }
+fn failed(error: io::Error) -> Refusal {
+    Refusal::cannot_create(format!("cannot write the pages: {error}"))
 }

@@ -12,6 +12,7 @@ use std::time::Instant;
 use super::platform::KernelRseq;
 use super::report::Check;
 use crate::hello::{GREET, Hello};
+use crate::output::pass_on;
 use crate::preload::{LIST_VARIABLE, Preload};
 use crate::run::{inspect, resolve};
 
@@ -83,7 +84,7 @@ fn greeting(preload: &Preload) -> Result<Hello, String> {
                 problem = Some(line.to_owned());
             }
             // What is wrong with an option, or why the object was not loaded.
-            Err(()) => eprintln!("{line}"),
+            Err(()) => pass_on(line),
         }
     }
     let unknown = || format!("`{STARTED}` does not run on it ({status})");

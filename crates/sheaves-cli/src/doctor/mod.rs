@@ -13,10 +13,12 @@ mod report;
 use std::process::ExitCode;
 
 use crate::command_line::DoctorOptions;
+use crate::output::print;
+use crate::refusal::Refusal;
 use report::Report;
 
 /// Runs all checks and prints the report. The exit status is a failure when a check failed.
-pub(crate) fn doctor(options: &DoctorOptions) -> ExitCode {
+pub(crate) fn doctor(options: &DoctorOptions) -> Result<ExitCode, Refusal> {
     let kernel = platform::kernel_rseq();
     let mut checks = platform::checks(&kernel);
     checks.extend(memory::checks());
@@ -25,15 +27,6 @@ pub(crate) fn doctor(options: &DoctorOptions) -> ExitCode {
         checks.push(in_effect::program(program, options.preload.as_deref()));
     }
     let report = Report::new(checks);
-    let printed = if options.json { report.print_json() } else { report.print_table() };
-    match printed {
-        Ok(()) => {}
-        // The reader closed the pipe (`sheaves doctor | head`): no failure.
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
-        Err(error) => {
-            eprintln!("sheaves: cannot write to stdout: {error}");
-            return ExitCode::FAILURE;
-        }
-    }
-    if report.failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    print(&if options.json { report.json()? } else { report.table() })?;
+    Ok(if report.failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

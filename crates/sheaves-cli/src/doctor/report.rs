@@ -1,8 +1,10 @@
 //! The findings of the doctor, as a table for humans and as one JSON object for programs.
 
-use std::io::{self, Write as _};
+use core::fmt::Write as _;
 
 use serde::Serialize;
+
+use crate::refusal::Refusal;
 
 /// How a check ended.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
@@ -76,14 +78,7 @@ impl Report {
     }
 
     /// One line per finding, advice below it.
-    pub(crate) fn print_table(&self) -> io::Result<()> {
-        let mut out = io::stdout().lock();
-        out.write_all(self.table().as_bytes())?;
-        out.flush()
-    }
-
-    fn table(&self) -> String {
-        use core::fmt::Write as _;
+    pub(crate) fn table(&self) -> String {
         let width = self.checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
         let mut table = String::new();
         for Check { name, status, found, advice } in &self.checks {
@@ -102,11 +97,10 @@ impl Report {
     }
 
     /// One object: `{schema, status, checks: [{name, status, found, advice}]}`.
-    pub(crate) fn print_json(&self) -> io::Result<()> {
-        let mut out = io::stdout().lock();
-        serde_json::to_writer_pretty(&mut out, self)?;
-        writeln!(out)?;
-        out.flush()
+    pub(crate) fn json(&self) -> Result<String, Refusal> {
+        let text = serde_json::to_string_pretty(self);
+        let refused = |error| Refusal::output(format!("cannot write JSON: {error}"));
+        text.map(|text| text + "\n").map_err(refused)
     }
 }
 

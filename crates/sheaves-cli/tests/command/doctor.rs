@@ -76,6 +76,8 @@ fn missing_object_fails() {
 fn program_is_checked() {
     sheaves().args(["doctor", "true"]).assert().success().stdout(contains("can run on Sheaves"));
     sheaves().args(["doctor", "no-such"]).assert().code(1).stdout(contains("FAIL  program"));
+    let named = contains("/nonexistent/?[2J").and(contains("\x1b").not());
+    sheaves().args(["doctor", "/nonexistent/\x1b[2J"]).assert().code(1).stdout(named);
 }
 
 #[test]
@@ -114,4 +116,5 @@ fn pages_are_made_from_the_options() {
     for page in ["sheaves.1", "sheaves-run.1", "sheaves-doctor.1", "sheaves-torture-rcu.1"] {
         assert!(folder.path().join(page).is_file(), "{page}");
     }
+    sheaves().args(["man", "--directory", "/dev/null/pages"]).assert().code(73);
 }

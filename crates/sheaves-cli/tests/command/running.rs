@@ -570,7 +570,8 @@ fn full_disk_is_an_error() {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin("sheaves"));
         let output = command.args(words).stdout(full()).output().expect("runs");
         let line = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && line.contains("cannot write"), "{words:?} {line}");
+        assert!(line.contains("cannot write"), "{words:?} {line}");
+        assert_eq!(output.status.code(), Some(74), "{words:?}");
         assert_eq!(line.lines().count(), 1, "{words:?} {line}");
     }
     // What the library writes: there is a line, and the status is the program's.
