@@ -8,7 +8,8 @@ source "$(dirname "$0")/common.sh"
 # once, and the most of a process is 16 MiB. 12 GB pass in the last quarter: 4 MiB are one block of
 # 3,000 that does not come back.
 compile freer
-read -r first last blocks < <(on_sheaves "$work/freer" 2400)
+on_sheaves "$work/freer" 2400 >"$work/out" || die "exit status $?"
+read -r first last blocks <"$work/out"
 ((last <= first + 4096)) \
     || die "RSS grows: $first KiB in the third quarter, $last KiB in the last"
 finish "$blocks blocks, RSS $first KiB in the third quarter, $last KiB in the last," \

@@ -4,7 +4,8 @@
 source "$(dirname "$0")/common.sh"
 
 compile burst
-read -r start peak freed end < <(on_sheaves "$work/burst")
+on_sheaves "$work/burst" >"$work/out" || die "exit status $?"
+read -r start peak freed end <"$work/out"
 ((peak > 1024 * 1024)) || die "the burst reached only $peak KiB"
 ((end * 10 <= start * 11)) \
     || die "RSS $end KiB after malloc_trim, more than 10 % above $start KiB at the start"
