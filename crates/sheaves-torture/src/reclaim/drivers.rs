@@ -187,6 +187,11 @@ pub(super) fn fork_on() {
         // SAFETY: the child does what children may, and leaves by `_exit`.
         let child = unsafe { libc::fork() };
         drop(guard);
+        if child < 0 {
+            let error = std::io::Error::last_os_error();
+            COUNTS.note(format!("no child could be forked: {error}"));
+            break;
+        }
         if child == 0 {
             let status = go_on_in_child(&mut random);
             // SAFETY: ends the child without running the parent's handlers.
@@ -195,10 +200,10 @@ pub(super) fn fork_on() {
         let mut status = 0;
         // SAFETY: a place for the status.
         let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
-        if child < 0 || waited != child || status != 0 {
+        if waited != child || status != 0 {
             let number = libc::WEXITSTATUS(status);
             let why = CHILD_ENDS.get(number as usize).filter(|_| libc::WIFEXITED(status));
-            let why = why.copied().unwrap_or("it was killed, or could not be made");
+            let why = why.copied().unwrap_or("it was killed");
             COUNTS.note(format!("a child of a fork has failed ({status:#x}): {why}"));
         } else {
             COUNTS.did(Deed::Fork);
