@@ -224,7 +224,7 @@ const STATES: [(&str, Count); 5] = [
 /// Sums over the heap: their keys, whether they only grow, and what they are.
 const TOTALS: [(&str, bool, &str); 9] = [
     ("used_bytes", false, "Heap: memory of blocks that the program has"),
-    ("cached_bytes", false, "Heap: memory of free objects in slots and the depot"),
+    ("cached_bytes", false, "Heap: memory of free objects in slots, the depot and slabs"),
     ("dirty_bytes", false, "Heap: free memory that the kernel has not got back"),
     ("heap_bytes", false, "Heap: memory mapped for slabs"),
     ("large_bytes", false, "Heap: memory of blocks that are mappings of their own"),
