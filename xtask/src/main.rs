@@ -108,7 +108,7 @@ enum Chore {
         /// Write nothing; fail if the documents are stale.
         #[arg(long)]
         check: bool,
-        /// Measure first, and store the reports under this name; on an idle machine 13 minutes.
+        /// Measure first, and store the reports under this name; on an idle machine 17 minutes.
         #[arg(long, value_name = "MACHINE")]
         measure: Option<String>,
     },

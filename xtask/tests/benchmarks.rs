@@ -26,6 +26,22 @@ fn a_changed_figure_is_found_and_written_again() {
     assert_eq!(fs::read_to_string(&changed).unwrap(), text);
 }
 
+/// The ratio of two medians may be one that no round had.
+#[test]
+fn ratios_lie_between_their_percentiles() {
+    let numbers = |line: &str| -> Option<[f64; 3]> {
+        let (before, after) = line.split_once("..")?;
+        let (before, low) = before.rsplit_once(" (")?;
+        let (_, ratio) = before.rsplit_once("| ")?;
+        let (high, _) = after.split_once(')')?;
+        Some([ratio, low, high].map(|number| number.parse().unwrap()))
+    };
+    let text = fs::read_to_string(repo::root().join("BENCHMARKS.md")).unwrap();
+    let all: Vec<_> = text.lines().filter_map(numbers).collect();
+    assert!(all.len() > 50, "{} lines have a ratio", all.len());
+    assert!(all.iter().all(|[ratio, low, high]| low <= ratio && ratio <= high), "{all:?}");
+}
+
 fn copy(from: &Path, to: &Path, folder: &str) {
     fs::create_dir_all(to.join(folder)).unwrap();
     for entry in fs::read_dir(from.join(folder)).unwrap() {

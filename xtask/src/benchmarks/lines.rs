@@ -239,7 +239,9 @@ pub(super) struct Figures {
     pub(super) own: f64,
     peer: String,
     pub(super) best: f64,
-    /// The ratio's 10th and 90th percentile, where it was taken.
+    /// The ratio: its median over the rounds, and where that was not taken, that of the figures.
+    pub(super) ratio: f64,
+    /// The 10th and 90th percentile over the rounds.
     spread: Option<(f64, f64)>,
 }
 
@@ -267,22 +269,21 @@ impl Figures {
         let peers = report.rows.iter().filter(of).filter(is_peer);
         let best = peers.min_by(|a, b| a.summary.median.total_cmp(&b.summary.median));
         let best = best.with_context(|| format!("no peer in {}", line.workload))?;
-        let spread = compared.iter().find(|ratio| ratio.to == best.contender);
+        let by_rounds = compared.iter().find(|ratio| ratio.to == best.contender);
+        let by_rounds = by_rounds.map(|ratio| &ratio.summary);
+        let [own, other] = [own, best].map(|figure| figure.summary.median);
         Ok(Figures {
-            own: own.summary.median / line.divisor,
+            own: own / line.divisor,
             peer: best.contender.clone(),
-            best: best.summary.median / line.divisor,
-            spread: spread.map(|ratio| (ratio.summary.low, ratio.summary.high)),
+            best: other / line.divisor,
+            ratio: by_rounds.map_or(own / other, |ratio| ratio.median),
+            spread: by_rounds.map(|ratio| (ratio.low, ratio.high)),
             machine: report.machine,
         })
     }
 
-    pub(super) fn ratio(&self) -> f64 {
-        self.own / self.best
-    }
-
     pub(super) fn cells(&self) -> String {
-        let [own, best, ratio] = [self.own, self.best, self.ratio()].map(number);
+        let [own, best, ratio] = [self.own, self.best, self.ratio].map(number);
         let spread = self
             .spread
             .map_or(String::new(), |(low, high)| format!(" ({}..{})", number(low), number(high)));

@@ -20,7 +20,7 @@ pub(super) fn figures_of(machines: &[PathBuf]) -> anyhow::Result<String> {
         let of_machines: Vec<Figures> =
             of_machines.filter_map(Result::transpose).collect::<anyhow::Result<_>>()?;
         let range = |figure: fn(&Figures) -> f64| range(of_machines.iter().map(figure));
-        let [own, best, ratio] = [range(|it| it.own), range(|it| it.best), range(Figures::ratio)];
+        let [own, best, ratio] = [range(|it| it.own), range(|it| it.best), range(|it| it.ratio)];
         // Writing to a string cannot fail.
         let _ = writeln!(text, "| {} | {own} | {best} | {ratio} | `{}` |", line.words, line.table);
     }
