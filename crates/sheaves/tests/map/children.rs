@@ -6,9 +6,10 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::os::fd::AsRawFd as _;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use sheaves::map::RcuHashMap;
+use sheaves::rcu::defer::{barrier, statistics};
 use sheaves::rcu::read;
 
 use super::Itself;
@@ -183,4 +184,36 @@ fn child_keeps_the_chain_that_its_own_thread_had_locked() {
         unsafe { libc::_exit(i32::from(!is_done || found != [OTHER])) };
     }
     assert!(ends && map.is_empty());
+}
+
+/// What is being dropped counts as reclaimed: a child, which does not go on with it, would count it
+/// as deferred for ever.
+#[test]
+fn child_counts_no_map_that_another_thread_drops() {
+    const MANY: u64 = 1 << 16;
+    /// The value of key 0 tells that it is being dropped, and waits.
+    struct Waits(Option<(Sender<()>, Receiver<()>)>);
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            if let Some((begin, is_over)) = &self.0 {
+                begin.send(()).unwrap();
+                is_over.recv().unwrap();
+            }
+        }
+    }
+    let ((begin, has_begun), (end, is_over)) = (channel(), channel());
+    let map: RcuHashMap<Key, Waits, BuildHasherDefault<Itself>> = RcuHashMap::default();
+    let mut first = Some((begin, is_over));
+    for key in 0..MANY {
+        map.insert(Key(key), Waits(first.take()), &read());
+    }
+    map.clear();
+    has_begun.recv().unwrap();
+    let ends = child_ends(|| {
+        barrier().unwrap();
+        let sealed = statistics().sealed.bytes;
+        assert!(sealed < MANY * size_of::<Key>() as u64, "{sealed}");
+    });
+    end.send(()).unwrap();
+    assert!(ends);
 }

@@ -63,6 +63,8 @@ pub(in crate::map) unsafe fn free_rcu(block: *mut u8, layout: Layout) {
 unsafe extern "C" fn end(head: *mut Head) {
     // SAFETY: the head starts the block of a table that was retired.
     let Retired { block, layout, .. } = unsafe { head.cast::<Retired>().read() };
+    // First: a child of a fork in the middle does not go on with it.
+    pressure::note_reclaimed(0, layout.size());
     // SAFETY: from the heap, with this layout, and read for the last time.
     unsafe { heap::dealloc_layout(head.cast(), Layout::new::<Retired>()) };
     let (address, bytes) = inside(block, layout);
@@ -70,5 +72,4 @@ unsafe extern "C" fn end(head: *mut Head) {
     unsafe { map::discard(address, bytes) };
     // SAFETY: from the heap, with this layout.
     unsafe { heap::dealloc_layout(block, layout) };
-    pressure::note_reclaimed(0, layout.size());
 }

@@ -91,6 +91,8 @@ unsafe extern "C" fn end_retired<P: Place>(head: *mut Head) {
     let series = head.cast::<Series<P>>();
     // SAFETY: the head starts the block of a series that was retired.
     let (table, bytes) = unsafe { (*series).ending };
+    // First: a child of a fork in the middle does not go on with it.
+    pressure::note_reclaimed(0, bytes);
     // Dropped last.
     let mut entries = P::unlinked();
     // SAFETY: from the series, and nothing uses it any more.
@@ -98,7 +100,6 @@ unsafe extern "C" fn end_retired<P: Place>(head: *mut Head) {
     // SAFETY: exchanged in its map before the grace period that has passed, so no thread uses it.
     unsafe { end(table, add) };
     drop(entries);
-    pressure::note_reclaimed(0, bytes);
 }
 
 #[cfg(test)]
