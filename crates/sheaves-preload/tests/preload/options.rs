@@ -59,6 +59,16 @@ fn a_misspelt_name_is_reported_once() {
     assert_eq!(lines, ["sheaves: SHEAVES_PROFF is unknown: did you mean SHEAVES_PROF?"]);
 }
 
+/// A write to a pipe that nothing reads sends SIGPIPE, which ends most programs.
+#[test]
+fn a_wrong_value_that_nothing_reads_ends_no_program() {
+    let (reads, writes) = std::io::pipe().unwrap();
+    drop(reads);
+    let mut command = on_object(Path::new("/bin/true"), &[], &[("SHEAVES_ENGINE", "warp")]);
+    let status = command.stderr(writes).status().unwrap();
+    assert!(status.success(), "{status}");
+}
+
 /// Names of other programs, of tests, of the command; empty values.
 #[test]
 fn what_is_not_wrong_is_not_reported() {

@@ -10,7 +10,7 @@ use core::fmt::{self, Write as _};
 use super::environment::{self, PREFIX};
 use super::opt::Opt;
 use crate::report::{Line, report};
-use crate::{object, process, tls};
+use crate::{errno, object, process, tls};
 
 /// Prints a line about an option, unless a process above has printed it. Only for constructors.
 pub fn complain(text: fmt::Arguments<'_>) {
@@ -129,6 +129,9 @@ impl Reported {
         if self.digits[..self.used].chunks_exact(DIGITS).any(|known| known == hash) {
             return;
         }
+        if is_closed(libc::STDERR_FILENO) {
+            return;
+        }
         report(text);
         if self.used == HASHES_MAX * DIGITS {
             self.digits.copy_within(DIGITS..self.used, 0);
@@ -149,6 +152,15 @@ impl Reported {
             let _ = unsafe { libc::setenv(NAME.as_ptr(), self.digits.as_ptr().cast(), 1) };
         }
     }
+}
+
+/// True for a pipe or a connection that nothing reads: a write would send SIGPIPE, which ends most
+/// programs.
+fn is_closed(fd: i32) -> bool {
+    let mut asked = libc::pollfd { fd, events: 0, revents: 0 };
+    // SAFETY: one descriptor, valid for the call, which does not wait.
+    errno::preserve(|| unsafe { libc::poll(&raw mut asked, 1, 0) });
+    asked.revents & (libc::POLLERR | libc::POLLHUP) != 0
 }
 
 #[cfg(test)]
