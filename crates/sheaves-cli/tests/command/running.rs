@@ -45,6 +45,12 @@ const STEADY: &str = "#include <stdlib.h>\nint main(void) { for (;;) { \
 /// A program that frees nothing: what has been sampled stays.
 const GROWING: &str = "#include <stdlib.h>\n#include <unistd.h>\nint main(void) { \
      for (;;) { void *volatile block = malloc(100); usleep(100); } }\n";
+/// A program that ends three seconds after the library has started its thread, to answer.
+const ENDING: &str = "#include <stdlib.h>\n#include <sys/stat.h>\n#include <unistd.h>\n\
+     int main(void) { struct stat tasks; do { void *p[1000]; \
+     for (int i = 0; i < 1000; i++) p[i] = malloc(100); \
+     for (int i = 0; i < 1000; i++) free(p[i]); \
+     stat(\"/proc/self/task\", &tasks); } while (tasks.st_nlink < 4); sleep(3); }\n";
 /// A program that has a heap of its own in libsheaves.
 const TWO_HEAPS: &str = "#include <sheaves.h>\n#include <stdlib.h>\nint main(void) { \
      sheaves_cache *cache = sheaves_cache_create(\"session\", 100, 0, 0, NULL); \
@@ -615,6 +621,15 @@ fn readers_and_grace_periods_are_printed() {
     let text = contains("threads in a read section: 0").and(contains("length of grace periods"));
     sheaves().args(["rcu", "--seconds", "0.3", &program.pid()]).assert().success().stdout(text);
     sheaves().args(["rcu", "--seconds", "-1", &program.pid()]).assert().code(2);
+}
+
+/// What was seen of a program that ends meanwhile is printed.
+#[test]
+fn readers_of_a_program_that_ends_are_printed() {
+    let program = Program::build(ENDING, &[]);
+    let text = contains("threads in a read section: 0").and(contains("grace periods in"));
+    let asked = sheaves().args(["rcu", "--seconds", "60", &program.pid()]).assert();
+    asked.code(69).stdout(text).stderr(contains("has ended"));
 }
 
 /// Profiling is turned on in a program that was not started for it.
