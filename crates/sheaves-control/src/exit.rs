@@ -6,7 +6,7 @@
 //! the program's heap. Each checks what was freed to it. A copy that made no cache, and so has no
 //! memory, says nothing.
 
-use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 use sheaves_heap::profile;
 use sheaves_heap::report::{self, Format};
@@ -19,6 +19,9 @@ use sheaves_sys::{object, options, process, sandbox};
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 /// A duplicate of the original standard error: many programs close theirs before they end.
 static STDERR: AtomicI32 = AtomicI32::new(2);
+/// Its file. Programs close all descriptors that they do not know, and get the number for another
+/// file, which must not be written to.
+static STDERR_FILE: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 /// Statistics or a profile are asked for, of this copy of the library.
 static IS_ASKED: AtomicBool = AtomicBool::new(false);
 
@@ -33,6 +36,8 @@ pub(crate) fn start() {
     let has_statistics = format().is_some();
     let profile = options::PROF_FILE.path();
     if has_statistics || profile.is_some() || options::DEBUG.is_on() {
+        let file = process::file_of(2).unwrap_or_default();
+        STDERR_FILE.iter().zip(file).for_each(|(word, is)| word.store(is, Ordering::Relaxed));
         STDERR.store(process::duplicate(2), Ordering::Relaxed);
     }
     if (has_statistics || profile.is_some()) && !object::is_beside_preload() {
@@ -48,7 +53,7 @@ extern "C" fn end() {
         check_freed();
     }
     // Relaxed, here and below: constant since `start`.
-    let (is_asked, stderr) = (IS_ASKED.load(Ordering::Relaxed), STDERR.load(Ordering::Relaxed));
+    let is_asked = IS_ASKED.load(Ordering::Relaxed);
     // No system call where nothing is asked, and none in a sandbox.
     if !(is_asked || checking::is_debug()) || sandbox::is_entered() {
         return;
@@ -56,6 +61,7 @@ extern "C" fn end() {
     if PROCESS.load(Ordering::Relaxed) != process::id() || stats::all().next().is_none() {
         return;
     }
+    let stderr = stderr();
     if let Some(path) = options::PROF_FILE.path().filter(|_| is_asked && sampling::was_on()) {
         profile::dump_to_file(path, stderr);
     }
@@ -65,6 +71,15 @@ extern "C" fn end() {
     if is_asked {
         print_statistics(stderr);
     }
+}
+
+/// A descriptor that still is the original standard error; -1, which takes nothing, if there is
+/// none.
+fn stderr() -> i32 {
+    // Relaxed, all: constant since `start`.
+    let file = [0, 1].map(|word: usize| STDERR_FILE[word].load(Ordering::Relaxed));
+    let descriptors = [STDERR.load(Ordering::Relaxed), 2];
+    descriptors.into_iter().find(|fd| process::file_of(*fd) == Some(file)).unwrap_or(-1)
 }
 
 fn format() -> Option<Format> {

@@ -1,6 +1,7 @@
 //! Facts about this process, and small reads of kernel files.
 
 use core::ffi::CStr;
+use core::mem::MaybeUninit;
 
 use crate::errno::preserve;
 use crate::report::write_all;
@@ -176,6 +177,22 @@ pub fn duplicate(fd: i32) -> i32 {
     // SAFETY: fcntl with integers only.
     let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, LOWEST) };
     if copy < 0 { fd } else { copy }
+}
+
+/// What an open file has for as long as it exists, and no other file; `None` for a descriptor that
+/// is not open. Keeps `errno`.
+#[must_use]
+pub fn file_of(fd: i32) -> Option<[u64; 2]> {
+    status_of(fd).map(|file| [file.st_dev, file.st_ino])
+}
+
+/// `fstat(2)`; `None` for a descriptor that is not open. Keeps `errno`.
+pub(crate) fn status_of(fd: i32) -> Option<libc::stat> {
+    let mut file = MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: `file` is valid for the call to fill.
+    let is_known = preserve(|| unsafe { libc::fstat(fd, file.as_mut_ptr()) }) == 0;
+    // SAFETY: zeroed or filled; any bytes are valid.
+    is_known.then(|| unsafe { file.assume_init() })
 }
 
 /// The identifier of this process.

@@ -45,10 +45,12 @@ impl Sample {
         each(pid, |mut asked| Self::of(&mut asked))
     }
 
-    /// The sample of the same heap among earlier ones.
+    /// The sample of the same heap among earlier ones. A heap that is younger than that is another:
+    /// the process has called `exec` meanwhile, or its number is that of a new one.
     pub(crate) fn among<'a>(&self, before: &'a [Self]) -> Option<&'a Self> {
         let key = |sample: &Self| (sample.process.pid, sample.object.clone());
-        before.iter().find(|sample| key(sample) == key(self))
+        let age_ms = |sample: &Self| sample.statistics.uptime_ms;
+        before.iter().find(|sample| key(sample) == key(self) && age_ms(sample) <= age_ms(self))
     }
 
     /// A change of a count per second, since an earlier sample, or else since the start.
@@ -162,3 +164,7 @@ fn late(pid: u32) -> Option<Silent> {
     let silent = format!("{process} lets those wait that ask it");
     Some(Silent { pid, name: process.name, silent })
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/ask_sample.rs"]
+mod tests;

@@ -5,7 +5,6 @@
 //! cannot change, so that memory which is mapped from it is there. All calls keep `errno`.
 
 use core::ffi::CStr;
-use core::mem::MaybeUninit;
 
 use crate::errno::preserve;
 use crate::{process, sandbox};
@@ -67,15 +66,9 @@ fn move_up(descriptor: i32) -> Option<i32> {
 
 /// Bytes of an open file whose size is sealed; `None` if it is not one. For tools.
 pub fn sealed_bytes(descriptor: i32) -> Option<usize> {
-    let mut file = MaybeUninit::<libc::stat>::zeroed();
-    preserve(|| {
-        // SAFETY: integers only.
-        let seals = unsafe { libc::fcntl(descriptor, libc::F_GET_SEALS) };
-        // SAFETY: `file` is valid for the call to fill.
-        let is_known = unsafe { libc::fstat(descriptor, file.as_mut_ptr()) } == 0;
-        let is_sealed = is_known && seals >= 0 && seals & libc::F_SEAL_SHRINK != 0;
-        // SAFETY: zeroed or filled; any bytes are valid.
-        let bytes = unsafe { file.assume_init() }.st_size;
-        usize::try_from(bytes).ok().filter(|_| is_sealed)
-    })
+    // SAFETY: integers only.
+    let seals = preserve(|| unsafe { libc::fcntl(descriptor, libc::F_GET_SEALS) });
+    let is_sealed = seals >= 0 && seals & libc::F_SEAL_SHRINK != 0;
+    let bytes = process::status_of(descriptor)?.st_size;
+    usize::try_from(bytes).ok().filter(|_| is_sealed)
 }
