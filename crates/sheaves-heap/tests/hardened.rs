@@ -250,6 +250,22 @@ fn pairs_take_no_more_than_a_quarantine() {
     assert!(grown_bytes <= 1 << 20, "{grown_bytes}");
 }
 
+/// What a trim takes out of a long quarantine goes in pieces: no lock is held for all of it.
+fn a_trim_returns_a_long_quarantine_in_pieces() {
+    // More sheaves than may be flushed at one hold of a lock.
+    const BLOCKS: usize = 70_000;
+    // More may wait once they were needed again.
+    for _ in 0..4 {
+        let blocks: Vec<_> = (0..BLOCKS).map(|_| malloc(8)).collect();
+        // SAFETY: from this heap.
+        blocks.into_iter().for_each(|block| unsafe { free(block) });
+    }
+    let waiting = || all().map(|(_, stats)| stats.objects_in_depot).sum::<usize>();
+    assert!(waiting() > 50_000, "{}", waiting());
+    trim(0);
+    assert_eq!(waiting(), 0);
+}
+
 /// The fast path and the slow one take blocks of the same class: a `delete` checks its size by it.
 fn both_paths_serve_a_size_alike() {
     for size in 0..40_000 {
@@ -336,6 +352,7 @@ fn both_paths_and_layouts() {
     layouts_are_freed_by_their_owners();
     all_bytes_are_checked_at_level_2();
     pairs_take_no_more_than_a_quarantine();
+    a_trim_returns_a_long_quarantine_in_pieces();
     many_sizes_wait_no_longer_than_a_few();
     check_freed();
 }

@@ -38,7 +38,8 @@ pub(crate) fn shrink(id: CacheId, reach: Reach) -> bool {
 fn release_unused(id: CacheId, reach: Reach) -> bool {
     deferred::reclaim_if_existing(id);
     let is_complete = if_existing(id, |id| flush_slots(id, reach));
-    tick::flush_depot(id);
+    quarantine::flush_by(id, || if_existing(id, quarantine::flush_oldest).unwrap_or(0));
+    tick::flush_depot(id, usize::MAX);
     while if_existing(id, sort_step) == Some(true) {}
     while if_existing(id, release::release_step) == Some(true) {}
     is_complete.unwrap_or(true)
@@ -48,6 +49,7 @@ fn release_unused(id: CacheId, reach: Reach) -> bool {
 fn empty(id: CacheId) -> bool {
     deferred::reclaim(id);
     let is_complete = flush_slots(id, Reach::Interrupts);
+    quarantine::flush_queue(id);
     flush::flush_depot(id, usize::MAX);
     while sort_step(id) {}
     while release::release_step(id) {}
@@ -64,9 +66,6 @@ fn has_sheaves(id: CacheId) -> bool {
 
 fn flush_slots(id: CacheId, reach: Reach) -> bool {
     let is_complete = incoming::flush_slots(id, reach);
-    if !id.shape().is_plain() {
-        quarantine::flush_queue(id);
-    }
     id.descriptor().depot.reset_limit(id.shape());
     is_complete
 }

@@ -189,7 +189,7 @@ fn pass(look: &Look) {
 pub(crate) fn sweep() {
     if IS_TO_SWEEP.swap(0) != 0 {
         tick::flush_slots(Reach::Interrupts);
-        registry::all_ids().for_each(tick::flush_depot);
+        registry::all_ids().for_each(|id| tick::flush_depot(id, usize::MAX));
         chunk::do_due_after_free();
     }
     release::arm_reclaimer_if_pending();

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | the sheaves of a slot | their cursors are the same at two ticks | slabs |
 //! | the depot | the objects were not needed between two ticks | slabs |
+//! | a quarantine | it is too much, or too old | slabs |
 //! | empty slabs | nothing was refilled or exchanged between two ticks | granules |
 //! | holes in slabs | the slab has as many free objects as at the last tick | the kernel |
 //! | free granules | they were free at the last tick | the kernel |
@@ -54,7 +55,8 @@ pub(crate) fn tick(reach: Reach) -> bool {
         left_bytes += tick_slots(ids, words, reach);
     });
     for id in registry::all_ids() {
-        flush_surplus(id, tick_depot(id));
+        while if_existing(id, quarantine::tick) == Some(true) {}
+        flush_depot(id, tick_depot(id));
         left_bytes += tick_slabs(id, reach);
     }
     release::arm_reclaimer_if_pending();
@@ -83,8 +85,11 @@ pub(crate) fn go_on() {
             let objects = if_existing(id, |id| flush::flush_depot(id, 1)).unwrap_or(0);
             SURPLUS.set(if objects == 0 { 0 } else { SURPLUS.get().saturating_sub(objects) });
         } else if let Some(number) = number.checked_sub(1) {
-            tick_cache(CacheId::new(number as u16));
-            CACHES_LEFT.set(number);
+            let id = CacheId::new(number as u16);
+            if if_existing(id, quarantine::tick) != Some(true) {
+                tick_cache(id);
+                CACHES_LEFT.set(number);
+            }
         } else {
             if let Some(walked_bytes) = walk(piece, usize::MAX) {
                 finish(walked_bytes);
@@ -95,7 +100,7 @@ pub(crate) fn go_on() {
     release::leave_arming_to_reclaimer();
 }
 
-/// A tick of a cache, but for the surplus of its depot.
+/// A tick of a cache, but for its quarantine and the surplus of its depot.
 fn tick_cache(id: CacheId) {
     let number = usize::from(id.number());
     each_batch(number..number + 1, |ids, words| {
@@ -281,18 +286,13 @@ fn tick_depot(id: CacheId) -> usize {
 }
 
 /// Flushes this many objects of the depot, or a few more.
-fn flush_surplus(id: CacheId, mut surplus: usize) {
-    while surplus > 0 {
+pub(crate) fn flush_depot(id: CacheId, mut objects: usize) {
+    while objects > 0 {
         match if_existing(id, |id| flush::flush_depot(id, SHEAVES)) {
             None | Some(0) => return,
-            Some(count) => surplus = surplus.saturating_sub(count),
+            Some(count) => objects = objects.saturating_sub(count),
         }
     }
-}
-
-/// Flushes all sheaves of the depot.
-pub(crate) fn flush_depot(id: CacheId) {
-    while if_existing(id, |id| flush::flush_depot(id, SHEAVES)).is_some_and(|count| count > 0) {}
 }
 
 /// Releases the empty slabs of a cache that was not used since the last tick; one step of that in a
@@ -314,7 +314,7 @@ fn tick_slabs(id: CacheId, reach: Reach) -> usize {
         let (descriptor, shape) = (id.descriptor(), id.shape());
         let empty = descriptor.slabs.lock().counts.empty as usize;
         let free_bytes = descriptor.depot.objects() * shape.stride;
-        empty * shape.granules * GRANULE_BYTES + free_bytes + quarantine::tick(id)
+        empty * shape.granules * GRANULE_BYTES + free_bytes + quarantine::surplus_bytes(id)
     };
     if_existing(id, left_bytes).unwrap_or(0)
 }

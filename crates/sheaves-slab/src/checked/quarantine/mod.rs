@@ -32,6 +32,7 @@ mod queue;
 mod seal;
 
 use sheaves_percpu::internal::Cursor;
+use sheaves_sys::lock;
 
 use crate::moves::{flush, refill, registry, release, slot};
 use crate::parts::pool;
@@ -68,13 +69,17 @@ pub(crate) fn put_back(id: CacheId, cursor: Cursor) {
 /// The least spare of a quarantine, in objects.
 const SPARE_MIN: usize = 16;
 
-/// Flushes what there is too much of. More may wait than otherwise before it goes back to slabs:
-/// what is freed at a stretch is often allocated at a stretch. Size classes are bounded together.
+/// At most this many sheaves leave at a call of a program, and at one hold of the registry's lock.
+const SHEAVES_MAX: usize = 16;
+
+/// Flushes some of what there is too much of. More may wait than otherwise before it goes back to
+/// slabs: what is freed at a stretch is often allocated at a stretch. Size classes are bounded
+/// together.
 pub(crate) fn flush_surplus(id: CacheId) {
     let (quarantine, depot, most) = (of(id), &id.descriptor().depot, objects_max(id));
     let spare = if id.is_class() { depot.limit() } else { most / 2 };
     let most = most + spare.max(depot.sheaf_objects()).max(SPARE_MIN);
-    while let Some(cursor) = quarantine.take_surplus(id, most) {
+    for cursor in (0..SHEAVES_MAX).map_while(|_| quarantine.take_surplus(id, most)) {
         // What leaves because it is too old, or near a limit of the heap, did not overflow.
         if quarantine.objects() + cursor.fill() > most {
             depot.note_overflow(id.shape(), cursor.fill());
@@ -90,8 +95,6 @@ pub(crate) fn flush_surplus(id: CacheId) {
 
 /// What size classes may have too much before it goes back to slabs.
 const BYTES_IN_TURN: usize = 256 << 10;
-/// At most this many sheaves leave at a call of [`flush_in_turn`].
-const SHEAVES_IN_TURN: usize = 16;
 
 /// Flushes the oldest sheaves of size classes in turn, while all together have too much. So each
 /// has what it frees, and one that frees no more gives way to others.
@@ -102,47 +105,78 @@ fn flush_in_turn() {
     let ids =
         turns.take_while(|_| have_too_much(BYTES_IN_TURN)).filter(|id| of(*id).objects() != 0);
     let sheaves = ids.filter_map(|id| Some((id, take_any(id)?)));
-    sheaves.take(SHEAVES_IN_TURN).for_each(|(id, cursor)| flush::flush_sheaf(id, cursor));
+    sheaves.take(SHEAVES_MAX).for_each(|(id, cursor)| flush::flush_sheaf(id, cursor));
 }
 
 /// Takes objects to allocate of which there are too many. They go through no slab.
 pub(crate) fn take_ready(id: CacheId) -> Option<Cursor> {
     let shape = id.shape();
-    loop {
-        let cursor = of(id).take_surplus(id, objects_max(id))?;
-        // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
-        let objects = unsafe { cursor.objects() };
-        // Those of watched slabs are for samples.
-        let is_for_samples = profile::is_used() && objects.iter().any(|object| is_watched(*object));
-        if shape.has_canary() && !is_for_samples {
-            object_bytes::prepare(shape, objects);
-            return Some(cursor);
-        }
-        flush::flush_sheaf(id, cursor);
+    let cursor = of(id).take_surplus(id, objects_max(id))?;
+    // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
+    let objects = unsafe { cursor.objects() };
+    // Those of watched slabs are for samples.
+    let is_for_samples = profile::is_used() && objects.iter().any(|object| is_watched(*object));
+    if shape.has_canary() && !is_for_samples {
+        object_bytes::prepare(shape, objects);
+        return Some(cursor);
     }
+    flush::flush_sheaf(id, cursor);
+    None
 }
 
-/// For the keeper: flushes what is too much or too old. Returns the bytes that are too much yet.
-pub(crate) fn tick(id: CacheId) -> usize {
+/// For the keeper: flushes some of what is too much or too old. True if there was something.
+pub(crate) fn tick(id: CacheId) -> bool {
+    let take = || of(id).take_surplus(id, objects_max(id));
+    !id.shape().is_plain() && flush_some(id, take, |_| ()) != 0
+}
+
+/// The bytes that are too much.
+pub(crate) fn surplus_bytes(id: CacheId) -> usize {
     if id.shape().is_plain() {
         return 0;
-    }
-    while let Some(cursor) = of(id).take_surplus(id, objects_max(id)) {
-        flush::flush_sheaf(id, cursor);
     }
     of(id).objects().saturating_sub(objects_max(id)) * id.shape().stride
 }
 
 /// Flushes everything, after checking all bytes. True if there was something.
 pub(crate) fn flush_queue(id: CacheId) -> bool {
-    let any = of(id).objects() != 0;
-    while let Some(cursor) = take_any(id) {
-        // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
-        let objects = unsafe { cursor.objects() };
-        objects.iter().for_each(|object| object_bytes::check(id.shape(), *object));
-        flush::flush_sheaf(id, cursor);
+    flush_by(id, || flush_oldest(id))
+}
+
+/// Calls `some`, which is [`flush_oldest`], until all is flushed that waits now. True if there was
+/// something.
+pub(crate) fn flush_by(id: CacheId, some: impl Fn() -> usize) -> bool {
+    let waiting = of(id).objects();
+    let mut left = waiting;
+    while left != 0
+        && let count @ 1.. = some()
+    {
+        left = left.saturating_sub(count);
+        lock::restart_steps();
     }
-    any
+    waiting != 0
+}
+
+/// Flushes some, after checking all bytes. Returns the number of objects.
+pub(crate) fn flush_oldest(id: CacheId) -> usize {
+    let check = |objects: &[usize]| {
+        objects.iter().for_each(|object| object_bytes::check(id.shape(), *object));
+    };
+    flush_some(id, || take_any(id), check)
+}
+
+/// Flushes what `take` takes, [`SHEAVES_MAX`] sheaves at most. `see` gets their objects, whose
+/// number this returns.
+fn flush_some(id: CacheId, take: impl Fn() -> Option<Cursor>, see: impl Fn(&[usize])) -> usize {
+    let flush = |cursor: Cursor| {
+        lock::step();
+        // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
+        see(unsafe { cursor.objects() });
+        let count = cursor.fill();
+        flush::flush_sheaf(id, cursor);
+        count
+    };
+    (0..SHEAVES_MAX).map_while(|_| take()).map(flush).sum()
 }
 
 fn take_any(id: CacheId) -> Option<Cursor> {
