@@ -74,21 +74,16 @@ pub(crate) fn push(id: CacheId, object: usize) {
 /// slots of others.
 fn vacate(id: CacheId) {
     let before = load(id.deferred());
-    if !before.is_sheaf() {
-        return;
-    }
-    // SAFETY: a sheaf, so not the bootstrap cursor.
-    let is_taken = unsafe { cmp_store(id.deferred(), before, Cursor::VACANT) };
-    if is_taken && seal::seal(id, before) {
-        internal::wake_if_pressed();
+    if before.is_sheaf() {
+        // Otherwise another thread has changed the slot.
+        let _is_sealed = replace(id, before, Cursor::VACANT);
     }
 }
 
 /// Stores an empty sheaf with the object in place of the full one, and seals the full one. False
 /// when nothing was changed.
 fn exchange(id: CacheId, object: usize) -> bool {
-    let word = id.deferred();
-    let before = load(word);
+    let before = load(id.deferred());
     if before == Cursor::BOOTSTRAP || !before.is_full() {
         return false;
     }
@@ -97,15 +92,26 @@ fn exchange(id: CacheId, object: usize) -> bool {
     note_deferring(id);
     // SAFETY: the sheaf is ours, and empty.
     let cursor = unsafe { deferred_queue::format(id.shape(), sheaf).push(object) };
+    let is_replaced = replace(id, before, cursor);
+    if is_replaced {
+        internal::arm_age();
+    } else {
+        pool::put_empty(sheaf);
+    }
+    is_replaced
+}
+
+/// Replaces `before`, which is not the bootstrap cursor, in the current slot by [`Cursor::VACANT`]
+/// or a sheaf of the caller, and seals it. False when nothing was changed.
+fn replace(id: CacheId, before: Cursor, cursor: Cursor) -> bool {
     let queue = id.queue_here();
     // Held from before the exchange on: a thread that takes the sheaves of all slots, and then this
-    // lock, has either taken the full sheaf or finds it sealed. The flag is read under it, too: the
+    // lock, has either taken the sheaf or finds it sealed. The flag is read under it, too: the
     // first pass of `before_sandbox` waits for it, and the second takes what was put into a slot.
     let mut waiting = queue.waiting.lock();
-    // SAFETY: `before` is not the bootstrap cursor; the sheaf and the object in it are ours.
-    if sandbox::is_near() || !unsafe { cmp_store(word, before, cursor) } {
-        drop(waiting);
-        pool::put_empty(sheaf);
+    let is_refused = cursor.is_sheaf() && sandbox::is_near();
+    // SAFETY: `before` is not the bootstrap cursor; the caller owns the sheaf of `cursor`, if any.
+    if is_refused || !unsafe { cmp_store(id.deferred(), before, cursor) } {
         return false;
     }
     let added = before.is_sheaf().then(|| {
@@ -116,7 +122,6 @@ fn exchange(id: CacheId, object: usize) -> bool {
     if added.is_some_and(|added| seal::start_and_take_ready(id, queue, &added)) {
         internal::wake_if_pressed();
     }
-    internal::arm_age();
     true
 }
 

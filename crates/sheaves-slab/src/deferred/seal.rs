@@ -18,7 +18,7 @@ const RECLAIMED_MAX: usize = 16;
 /// Seals a sheaf that the caller has taken out of a slot's word. True if the caller must call
 /// [`internal::wake_if_pressed`], without locks.
 #[must_use]
-pub(crate) fn seal(id: CacheId, cursor: Cursor) -> bool {
+pub(super) fn seal(id: CacheId, cursor: Cursor) -> bool {
     note(id, cursor);
     let queue = id.queue_here();
     queue.seal(id.shape(), cursor).is_some_and(|sealed| start_and_take_ready(id, queue, &sealed))
