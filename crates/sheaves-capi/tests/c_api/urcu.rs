@@ -173,6 +173,8 @@ fn headers_alone_compile_in_every_standard() {
             for header in headers.iter().chain(&more) {
                 let mut command = Command::new(compiler);
                 command.args(["-fsyntax-only", "-Wall", "-Wextra", "-Werror", standard]);
+                // A program that has these on must still compile.
+                command.args(["-Wpedantic", "-Wshadow", "-Wconversion", "-Wcast-align"]);
                 command.args(["-x", language_of(compiler), &include(), "-include", header]);
                 command.arg(format!("-I{}", here("include").display()));
                 compile_with(command.arg("/dev/null"));

@@ -19,7 +19,7 @@
 #define CAA_ARRAY_SIZE(x) (sizeof(x) / sizeof((x)[0]))
 
 #define caa_container_of(ptr, type, member) \
-    ((type *)((char *)(uintptr_t)(ptr) - offsetof(type, member)))
+    ((type *)(void *)((char *)(uintptr_t)(ptr) - offsetof(type, member)))
 #define caa_container_of_check_null(ptr, type, member) \
     __extension__({                                    \
         const void *sheaves_member = (ptr);            \

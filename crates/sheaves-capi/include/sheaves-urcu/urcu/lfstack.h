@@ -121,7 +121,7 @@ static inline struct cds_lfs_node *cds_lfs_pop_blocking(struct cds_lfs_stack *s)
     struct cds_lfs_node *node;
 
     cds_lfs_pop_lock(s);
-    node = __cds_lfs_pop(s);
+    node = __extension__ __cds_lfs_pop(s);
     cds_lfs_pop_unlock(s);
     return node;
 }
@@ -131,7 +131,7 @@ static inline struct cds_lfs_head *cds_lfs_pop_all_blocking(struct cds_lfs_stack
     struct cds_lfs_head *all;
 
     cds_lfs_pop_lock(s);
-    all = __cds_lfs_pop_all(s);
+    all = __extension__ __cds_lfs_pop_all(s);
     cds_lfs_pop_unlock(s);
     return all;
 }

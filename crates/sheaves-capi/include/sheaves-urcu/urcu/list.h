@@ -13,9 +13,9 @@ struct cds_list_head {
 #define CDS_LIST_HEAD(name) struct cds_list_head name = CDS_LIST_HEAD_INIT(name)
 #define CDS_INIT_LIST_HEAD(ptr)                     \
     do {                                            \
-        struct cds_list_head *sheaves_head = (ptr); \
-        sheaves_head->prev = sheaves_head;          \
-        sheaves_head->next = sheaves_head;          \
+        struct cds_list_head *sheaves_list = (ptr); \
+        sheaves_list->prev = sheaves_list;          \
+        sheaves_list->next = sheaves_list;          \
     } while (0)
 
 #ifdef __cplusplus

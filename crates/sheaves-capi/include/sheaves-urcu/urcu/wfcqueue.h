@@ -284,7 +284,7 @@ static inline struct cds_wfcq_node *cds_wfcq_dequeue_with_state_blocking(
     struct cds_wfcq_node *node;
 
     cds_wfcq_dequeue_lock(head, tail);
-    node = sheaves_urcu_wfcq_dequeue(head, tail, state, 1);
+    node = __extension__ sheaves_urcu_wfcq_dequeue(head, tail, state, 1);
     cds_wfcq_dequeue_unlock(head, tail);
     return node;
 }
@@ -304,7 +304,8 @@ static inline enum cds_wfcq_ret cds_wfcq_splice_blocking(struct cds_wfcq_head *d
     enum cds_wfcq_ret result;
 
     cds_wfcq_dequeue_lock(src_q_head, src_q_tail);
-    result = sheaves_urcu_wfcq_splice(dest_q_head, dest_q_tail, src_q_head, src_q_tail, 1);
+    result = __extension__ sheaves_urcu_wfcq_splice(dest_q_head, dest_q_tail, src_q_head,
+                                                    src_q_tail, 1);
     cds_wfcq_dequeue_unlock(src_q_head, src_q_tail);
     return result;
 }

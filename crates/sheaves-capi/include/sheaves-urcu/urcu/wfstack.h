@@ -165,7 +165,7 @@ static inline struct cds_wfs_node *cds_wfs_pop_with_state_blocking(struct cds_wf
     struct cds_wfs_node *node;
 
     cds_wfs_pop_lock(s);
-    node = sheaves_urcu_wfs_pop(s, state, 1);
+    node = __extension__ sheaves_urcu_wfs_pop(s, state, 1);
     cds_wfs_pop_unlock(s);
     return node;
 }
@@ -180,7 +180,7 @@ static inline struct cds_wfs_head *cds_wfs_pop_all_blocking(struct cds_wfs_stack
     struct cds_wfs_head *all;
 
     cds_wfs_pop_lock(s);
-    all = __cds_wfs_pop_all(s);
+    all = __extension__ __cds_wfs_pop_all(s);
     cds_wfs_pop_unlock(s);
     return all;
 }
