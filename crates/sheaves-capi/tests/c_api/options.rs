@@ -81,6 +81,17 @@ fn statistics_and_profiles_go_to_files() {
 }
 
 #[test]
+fn files_of_the_program_are_not_written_to() {
+    let program = compile("gcc", "tests/c_api/at_exit.c", &FLAGS, Link::Shared);
+    for option in ["SHEAVES_STATS", "SHEAVES_DEBUG"] {
+        let opened = file("capi-opened");
+        let output = run(&program, &["heap", opened.to_str().unwrap()], &[(option, "1")], LIMIT);
+        assert!(output.status.success(), "{option}: {output:?}");
+        assert_eq!(std::fs::read_to_string(opened).unwrap(), "", "{option}");
+    }
+}
+
+#[test]
 fn hardened_and_debug_mode_look_at_the_end() {
     for link in LINKS {
         let program = compile("gcc", "tests/c_api/at_exit.c", &FLAGS, link);
