@@ -183,7 +183,7 @@ const DROPS_MAX: usize = 64;
 /// The entries of a list have left all tables before the list's cookie is made.
 pub(super) struct Limbo<K, V> {
     /// If there is one, entries with destructors are deferred by it, and none waits here.
-    defer: Option<Defer<K, V>>,
+    pub(super) defer: Option<Defer<K, V>>,
     shards: [Shard<K, V>; SHARDS],
 }
 
@@ -251,11 +251,6 @@ impl<K, V> Lists<K, V> {
 impl<K, V> Limbo<K, V> {
     pub(super) const fn new(defer: Option<Defer<K, V>>) -> Limbo<K, V> {
         Limbo { defer, shards: [const { Shard(Lock::new(Lists::new())) }; SHARDS] }
-    }
-
-    /// For another map of these types.
-    pub(super) fn defer(&self) -> Option<Defer<K, V>> {
-        self.defer
     }
 
     /// True if entries of the map may end in any thread, at any time.
@@ -362,8 +357,10 @@ impl<K, V> Unlinked<K, V> {
     /// has a destructor.
     pub(super) unsafe fn add(&mut self, entry: *mut Entry<K, V>) {
         if !Entry::<K, V>::HAS_DESTRUCTOR {
-            // SAFETY: the same contract.
-            return unsafe { Entry::end(entry) };
+            // SAFETY: from `Entry::new`. It is not read: what it borrowed may be gone.
+            let block = unsafe { Entry::block(entry) };
+            // SAFETY: allocated with this layout, and not used any more.
+            return unsafe { sheaves_heap::dealloc_layout(block, Entry::<K, V>::LAYOUT) };
         }
         // SAFETY: from `Entry::new`: the entry is inside a `Linked`.
         let linked = unsafe { Entry::block(entry) }.cast::<Linked<K, V>>();

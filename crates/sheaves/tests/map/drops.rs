@@ -236,6 +236,18 @@ fn removed_values_of_an_idle_map_are_dropped() {
     assert_eq!(Arc::strong_count(&value), 1);
 }
 
+/// What is cleared is freed later than what it borrowed, unread.
+#[test]
+fn cleared_entries_do_not_need_what_they_borrow() {
+    let text = String::from("text");
+    let map = RcuHashMap::<u64, &str, _>::scoped(1000, RandomState::new());
+    map.insert(1, &text, &read());
+    map.clear();
+    drop(map);
+    drop(text);
+    barrier().unwrap();
+}
+
 /// Iteration that takes the entries hands each to the caller, or drops it.
 #[test]
 fn entries_that_are_taken_out_are_dropped_once() {

@@ -36,7 +36,7 @@ impl<K: Hash + Eq + fmt::Debug, V: fmt::Debug, S: BuildHasher> fmt::Debug for Rc
 /// A map with the entries of an iteration; of a scoped map, a scoped one.
 impl<K: Hash + Eq + Clone, V: Clone, S: BuildHasher + Clone> Clone for RcuHashMap<K, V, S> {
     fn clone(&self) -> RcuHashMap<K, V, S> {
-        let mut clone = RcuHashMap::empty(self.tables.hasher.clone(), self.limbo.defer());
+        let mut clone = RcuHashMap::empty(self.tables.hasher.clone(), self.limbo.defer);
         clone.extend(self.iter(&read()).map(|(key, value)| (key.clone(), value.clone())));
         clone
     }
