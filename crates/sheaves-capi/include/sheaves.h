@@ -1043,8 +1043,12 @@ static inline int sheaves_tsan_free_bulk(struct sheaves_cache *cache, void *cons
 /* A reader's load of a published pointer, and the store that publishes it. */
 #if defined(__GNUC__)
 #define sheaves_rcu_dereference(pointer) __atomic_load_n(&(pointer), __ATOMIC_CONSUME)
-#define sheaves_rcu_assign_pointer(pointer, value) \
-    __atomic_store_n(&(pointer), (value), __ATOMIC_RELEASE)
+/* By a variable: gcc's function takes any pointer, and changes none to that of a base. */
+#define sheaves_rcu_assign_pointer(pointer, value)                         \
+    __extension__({                                                        \
+        __typeof__(pointer) sheaves_value = (value);                       \
+        __atomic_store_n(&(pointer), sheaves_value, __ATOMIC_RELEASE);     \
+    })
 #endif
 
 #endif /* SHEAVES_H_INLINE */

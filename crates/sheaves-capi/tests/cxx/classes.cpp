@@ -161,6 +161,28 @@ void pointers()
     CHECK(counted::alive == 0);
 }
 
+// The macros of C convert as an assignment does: to a base that is not at the beginning.
+void macros()
+{
+    struct first {
+        int one = 1;
+    };
+    struct second {
+        int two = 2;
+    };
+    struct both : first, second {};
+    both object;
+    second *published = nullptr;
+    const second *constant = nullptr;
+
+    sheaves_rcu_assign_pointer(published, &object);
+    sheaves_rcu_assign_pointer(constant, &object);
+    CHECK(sheaves_rcu_dereference(published) == &object);
+    CHECK(sheaves_rcu_dereference(constant)->two == 2);
+    sheaves_rcu_assign_pointer(published, nullptr);
+    CHECK(!sheaves_rcu_dereference(published));
+}
+
 void srcu()
 {
     sheaves::srcu domain;
@@ -247,6 +269,7 @@ void classes()
     containers();
     caches();
     pointers();
+    macros();
     srcu();
     srcu_callbacks();
     per_cpu();
