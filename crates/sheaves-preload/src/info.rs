@@ -20,8 +20,9 @@ pub struct MallInfo([c_int; 10]);
 
 /// The totals, with what is free as part of the heap.
 fn totals() -> Totals {
-    let totals = report::totals();
-    Totals { heap_bytes: totals.heap_bytes + totals.idle_bytes, ..totals }
+    let mut totals = report::totals();
+    totals.heap_bytes += totals.idle_bytes;
+    totals
 }
 
 /// `mallinfo2(3)`.

@@ -15,6 +15,7 @@ pub use crate::parts::shape::Name;
 
 /// Contents and history of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct CacheStats {
     /// Size of an object in bytes, without padding.
     pub object_bytes: usize,

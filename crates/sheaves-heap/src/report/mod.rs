@@ -36,6 +36,7 @@ pub enum Format {
 
 /// Sums over the whole heap, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Totals {
     /// Objects and blocks in use, by the size that they occupy.
     pub used_bytes: usize,
