@@ -34,20 +34,22 @@ pub fn random_seed() -> u64 {
 }
 
 /// A random word from the kernel (`getrandom`), another one at each call; derived from
-/// [`random_seed`] and the time where the kernel has none yet.
+/// [`random_seed`] and the time where the kernel has none yet, and in a sandbox.
 pub fn random() -> u64 {
     let mut word = 0_u64;
     let (place, bytes) = ((&raw mut word).cast::<libc::c_void>(), size_of::<u64>());
-    // SAFETY: `word` is valid for the call to fill.
-    let filled = preserve(|| unsafe {
-        libc::syscall(libc::SYS_getrandom, place, bytes, libc::GRND_NONBLOCK)
-    });
-    if filled == 8 { word } else { random_seed() ^ scramble(clock::fine_ns()) }
+    let fill = || {
+        // SAFETY: `word` is valid for the call to fill.
+        unsafe { libc::syscall(libc::SYS_getrandom, place, bytes, libc::GRND_NONBLOCK) }
+    };
+    let is_filled = !sandbox::is_entered() && preserve(fill) == 8;
+    if is_filled { word } else { random_seed() ^ scramble(clock::fine_ns()) }
 }
 
-/// Bytes of the machine's memory; `usize::MAX` where the kernel does not tell. One system call.
+/// Bytes of the machine's memory; `usize::MAX` where the kernel does not tell, and in a sandbox. One
+/// system call.
 pub fn physical_bytes() -> usize {
-    if cfg!(miri) {
+    if sandbox::is_entered() {
         return usize::MAX;
     }
     // SAFETY: an all-zero value is valid to be filled.

@@ -14,9 +14,9 @@ use core::mem::MaybeUninit;
 use core::ptr::{null, with_exposed_provenance};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::errno;
 use crate::function::{self, FnCell};
 use crate::lock::Lock;
+use crate::{errno, sandbox};
 
 /// An access that has failed.
 #[derive(Debug, Clone, Copy)]
@@ -52,17 +52,20 @@ static CHANGING: Lock<()> = Lock::new(());
 static PASSED_ON: AtomicUsize = AtomicUsize::new(0);
 static PASSED_FROM: AtomicUsize = AtomicUsize::new(0);
 
-/// Installs the handler, or another function. False where the kernel refuses.
+/// Installs the handler, or another function. False where the kernel refuses, and in a sandbox.
 pub fn install(explain: Explain) -> bool {
     EXPLAIN.set(Some(explain));
     put_handler_first()
 }
 
 /// Puts the handler before one that the program has installed meanwhile. Costs a system call. False
-/// where the kernel refuses. Nothing before [`install`].
+/// where the kernel refuses, and in a sandbox. Nothing before [`install`].
 pub fn put_handler_first() -> bool {
     if EXPLAIN.get().is_none() {
         return true;
+    }
+    if sandbox::is_entered() {
+        return false;
     }
     // Otherwise another thread does it.
     let Some(_changing) = CHANGING.try_lock() else { return true };
