@@ -40,9 +40,13 @@ exports! { "C"
         heap::realloc(block.cast(), size).cast()
     };
     /// `reallocarray(3)`: `realloc`, as in glibc the program's, for a product that may overflow.
-    reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void =
-        // No block has as many bytes: `ENOMEM`.
-        first_realloc()(block, count.saturating_mul(size));
+    reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void = {
+        let Some(bytes) = count.checked_mul(size) else {
+            errno::set(ENOMEM);
+            return null_mut();
+        };
+        first_realloc()(block, bytes)
+    };
     /// `aligned_alloc(3)`: [`memalign`], as in glibc up to 2.37. Any size is accepted.
     aligned_alloc(align: usize, size: usize) -> *mut c_void = memalign(align, size);
     /// `memalign(3)`; like glibc's, it rounds the alignment up to a power of two.
