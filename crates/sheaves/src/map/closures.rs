@@ -1,9 +1,11 @@
-//! Closures that run while a chain is locked: which thread is in one, of which map.
+//! Closures that run while a chain is locked, and destructors that a change of a map runs: which
+//! thread is in one, of which map.
 //!
 //! A closure that changes its own map would wait for its own thread, as soon as both keys are in
-//! one chain. So it is refused, whatever the keys are. Each thread notes what it is in, beginning
-//! at a line which few others share. Where all places are taken, by 256 closures at a time, it goes
-//! without, and is not refused anything.
+//! one chain. So it is refused, whatever the keys are. A change that a destructor makes drops no
+//! entries in turn, see `entry`. Each thread notes what it is in, beginning at a line which few
+//! others share. Where all places are taken, by 256 notes at a time, it goes without: then it is
+//! not refused anything, and destructors nest.
 //!
 //! A name has the generation of its process: what threads of a parent have noted is not taken for
 //! that of a thread here, unless it is the thread that has forked, and keeps its place.
@@ -45,7 +47,10 @@ fn places(thread: usize) -> impl Iterator<Item = &'static Place> {
 /// A name is a thread pointer, where the thread's memory is, and the generation above.
 const GENERATION_SHIFT: u32 = usize::BITS - 12;
 
-/// While it lasts, the calling thread is in a closure of a map.
+/// Is in the address of a map for its destructors, of which no chain is locked.
+pub(super) const DESTRUCTORS: usize = 1;
+
+/// While it lasts, the calling thread is in a closure of a map, or in a destructor.
 pub(super) struct Inside {
     thread: usize,
     place: Option<&'static Place>,
@@ -97,8 +102,8 @@ fn refuse_inside_slow(map: usize) {
     );
 }
 
-/// True if the calling thread is in a closure of a map.
-fn is_inside(map: usize) -> bool {
+/// True if the calling thread is in a closure of a map, or in a destructor.
+pub(super) fn is_inside(map: usize) -> bool {
     let pointer = tls::thread_pointer();
     let is_own = |place: &&Place| {
         // Relaxed, here and below: as in `begin`.
@@ -107,10 +112,11 @@ fn is_inside(map: usize) -> bool {
         name ^ generation << GENERATION_SHIFT == pointer
             && !fork::is_gone(pointer, generation, usize::MAX >> GENERATION_SHIFT)
     };
+    let maps = places(pointer).filter(is_own).map(|place| place.map.load(Ordering::Relaxed));
     // Each closure has a lock. Where these are not counted, all places are looked at.
-    let most = if tls::HAS_AREA { tls::bit_locks().into() } else { usize::MAX };
-    let mut own = places(pointer).filter(is_own).take(most);
-    own.any(|place| place.map.load(Ordering::Relaxed) == map)
+    let is_counted = tls::HAS_AREA && map & DESTRUCTORS == 0;
+    let most = if is_counted { tls::bit_locks().into() } else { usize::MAX };
+    maps.filter(|other| (other ^ map) & DESTRUCTORS == 0).take(most).any(|other| other == map)
 }
 
 #[cfg(test)]

@@ -18,6 +18,8 @@ use sheaves_rcu::defer::{Head, call_rcu};
 use sheaves_rcu::internal::{pressure, wake_if_pressed};
 use sheaves_sys::lock::{Held, Lock};
 
+use super::closures::{DESTRUCTORS, Inside, is_inside};
+
 /// The target of a pointer in a bucket.
 pub(super) struct Entry<K, V> {
     pub(super) key: K,
@@ -177,7 +179,7 @@ const DROPS_MAX: usize = 64;
 ///
 /// Each shard has three lists: an open one, to which entries are added; a sealed one, which waits
 /// for its cookie; and one whose cookie has passed. A thread that adds an entry runs destructors of
-/// the last one, after it has released the lock.
+/// the last one, after it has released the lock, unless it is in one: its stack is limited.
 ///
 /// # Invariants
 /// The entries of a list have left all tables before the list's cookie is made.
@@ -278,7 +280,7 @@ impl<K, V> Limbo<K, V> {
         // SAFETY: in no table any more; the list is dropped after a grace period.
         unsafe { lists.open.add(entry) };
         lists.count += 1;
-        turn(lists, BATCH, DROPS_MAX);
+        self.turn(lists, BATCH, DROPS_MAX);
     }
 
     /// Frees the entries whose cookies have passed; true if none waits any more.
@@ -287,21 +289,23 @@ impl<K, V> Limbo<K, V> {
         for shard in &self.shards {
             // Once for each list.
             for _ in 0..3 {
-                turn(shard.lock(), 1, usize::MAX);
+                self.turn(shard.lock(), 1, usize::MAX);
             }
             let Lists { open, sealed, ready, .. } = &*shard.lock();
             is_empty &= [open, sealed, ready].into_iter().all(Unlinked::is_empty);
         }
         is_empty
     }
-}
 
-/// Unlocks the lists, and does the work of [`Lists::turn`].
-fn turn<K, V>(mut lists: Held<'_, Lists<K, V>>, at_least: usize, most: usize) {
-    let (_ready, cookie) = lists.turn(at_least, most);
-    drop(lists);
-    if let Some(cookie) = cookie {
-        cookie.start();
+    /// Unlocks the lists, and does the work of [`Lists::turn`].
+    fn turn(&self, mut lists: Held<'_, Lists<K, V>>, at_least: usize, most: usize) {
+        let map = core::ptr::from_ref(self).addr() | DESTRUCTORS;
+        let is_nested = most == DROPS_MAX && !lists.ready.is_empty() && is_inside(map);
+        let (ready, cookie) = lists.turn(at_least, if is_nested { 0 } else { most });
+        drop(lists);
+        cookie.into_iter().for_each(Cookie::start);
+        let _inside = (!ready.is_empty()).then(|| Inside::begin(map));
+        drop(ready);
     }
 }
 
@@ -333,7 +337,6 @@ impl<K, V> Unlinked<K, V> {
 
     /// Takes the first entries, this many.
     fn split(&mut self, count: usize) -> Unlinked<K, V> {
-        let first = self.0;
         let mut end = &raw mut self.0;
         for _ in 0..count {
             // SAFETY: the list's first pointer, or a link in one of its entries, which are ours.
@@ -346,8 +349,7 @@ impl<K, V> Unlinked<K, V> {
         }
         // SAFETY: as above.
         let others = unsafe { end.replace(null_mut()) };
-        self.0 = others;
-        Unlinked(first)
+        Unlinked(core::mem::replace(&mut self.0, others))
     }
 
     /// Adds an entry; one without a destructor is freed at once.

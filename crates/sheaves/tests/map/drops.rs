@@ -309,6 +309,43 @@ fn change_drops_few_values() {
     assert!(before > count / 2, "{before}");
 }
 
+/// Removes another key of its map when it is dropped.
+struct Chained(u64);
+
+/// How many of their destructors run in each other now, and at most.
+static NESTED: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+static CHAINED: LazyLock<RcuHashMap<u64, Chained, RandomState>> =
+    LazyLock::new(|| RcuHashMap::scoped(0, RandomState::new()));
+
+impl Drop for Chained {
+    fn drop(&mut self) {
+        let [now, most] = &NESTED;
+        most.fetch_max(now.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+        CHAINED.remove(&self.0, &read());
+        now.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// However many wait, the stack has room for those that run in each other.
+#[test]
+fn destructors_that_change_the_map_do_not_nest() {
+    let count = amount(4000, 2000, 600) as u64;
+    let insert = |key, other| _ = CHAINED.insert(key, Chained(other), &read());
+    (0..count).for_each(|key| insert(key, key + count));
+    (count..2 * count).for_each(|key| insert(key, u64::MAX));
+    let guard = read();
+    (0..count).for_each(|key| _ = CHAINED.remove(&key, &read()));
+    drop(guard);
+    while !CHAINED.is_empty() {
+        synchronize().unwrap();
+        (0..64).for_each(|key| insert(key, u64::MAX));
+        (0..64).for_each(|key| _ = CHAINED.remove(&key, &read()));
+    }
+    let [now, most] = NESTED.each_ref().map(|number| number.load(Ordering::Relaxed));
+    assert!(now == 0 && most <= 8, "{most}");
+}
+
 /// The bounds are those of a lock around the map of `std`.
 #[test]
 fn send_and_sync_are_exact() {

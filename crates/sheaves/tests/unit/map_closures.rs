@@ -37,6 +37,17 @@ fn a_thread_is_in_all_closures_around_it() {
     in_closure(64, &mut || assert_eq!(noted(), [1]));
 }
 
+/// A thread that runs destructors has no lock for that, and is in none of its closures.
+#[test]
+fn a_thread_is_in_destructors_and_closures_apart() {
+    let _destructors = Inside::begin(64 | DESTRUCTORS);
+    assert!(is_inside(64 | DESTRUCTORS) && !is_inside(64));
+    nest(2, &mut || {
+        assert_eq!(noted(), [1, 2]);
+        assert!(is_inside(64 | DESTRUCTORS) && !is_inside(128 | DESTRUCTORS));
+    });
+}
+
 /// A thread of the child, which may have the memory of one of its parent's, is in none.
 #[test]
 fn a_thread_that_forks_in_a_closure_is_in_it_in_the_child() {
