@@ -29,15 +29,17 @@ const STACK_AGE: Duration = Duration::from_millis(20);
 pub(crate) fn rcu(options: &RcuOptions) -> Result<ExitCode, Refusal> {
     let begin = Instant::now();
     let mut reports = each(named::one(&options.process)?, Report::begin)?;
-    while begin.elapsed().as_secs_f64() < options.seconds {
+    let mut refused = None;
+    while refused.is_none() && begin.elapsed().as_secs_f64() < options.seconds {
         thread::sleep(PERIOD);
-        reports.iter_mut().try_for_each(Report::renew)?;
+        refused = reports.iter_mut().try_for_each(Report::renew).err();
     }
     let mut text = String::new();
     let written = reports.iter().try_for_each(|report| report.write(&mut text));
     // A string takes everything.
     written.map_err(|_| Refusal::output("cannot format the report"))?;
-    print(&text)
+    let status = print(&text)?;
+    refused.map_or(Ok(status), Err)
 }
 
 /// What was seen of the readers of one heap.
