@@ -46,8 +46,8 @@ pub fn random() -> u64 {
     if is_filled { word } else { random_seed() ^ scramble(clock::fine_ns()) }
 }
 
-/// Bytes of the machine's memory; `usize::MAX` where the kernel does not tell, and in a sandbox. One
-/// system call.
+/// Bytes of the machine's memory; `usize::MAX` where the kernel does not tell, and in a sandbox.
+/// One system call.
 pub fn physical_bytes() -> usize {
     if sandbox::is_entered() {
         return usize::MAX;
