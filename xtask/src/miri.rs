@@ -29,7 +29,7 @@ const TESTS: &[Tests] = &[
         "sheaves",
         "map",
         &["drops", "iteration", "conditional"],
-        &["idle", "grace_periods", "every_stage"],
+        &["idle", "grace_periods", "every_stage", "do_not_nest"],
     ),
     ("sheaves", "map", &["words"], &[]),
     ("sheaves", "deferred", &[], &["configuration", "take_no_more"]),
