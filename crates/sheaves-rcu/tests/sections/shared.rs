@@ -2,6 +2,8 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::Scope;
 use std::time::Instant;
 
 use sheaves_rcu::{Cookie, is_reading, raw, read, stall, statistics, synchronize};
@@ -55,23 +57,28 @@ fn sections_without_memory_are_sections() {
     assert!(!is_reading() && synchronize().is_ok());
 }
 
+/// A thread without a record enters a section. It leaves when it is told to.
+fn read_without_memory<'scope>(scope: &'scope Scope<'scope, '_>) -> Sender<()> {
+    let ((ready, is_ready), (stop, stopped)) = (channel(), channel::<()>());
+    scope.spawn(move || {
+        refuse_memory(true);
+        let guard = read();
+        refuse_memory(false);
+        ready.send(()).unwrap();
+        stopped.recv().unwrap();
+        drop(guard);
+    });
+    is_ready.recv().unwrap();
+    stop
+}
+
 #[test]
 fn a_section_without_memory_is_waited_for() {
     if in_own_process("shared::a_section_without_memory_is_waited_for") {
         return;
     }
-    let (ready, is_ready) = std::sync::mpsc::channel();
-    let (stop, stopped) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
-        scope.spawn(move || {
-            refuse_memory(true);
-            let guard = read();
-            refuse_memory(false);
-            ready.send(()).unwrap();
-            stopped.recv().unwrap();
-            drop(guard);
-        });
-        is_ready.recv().unwrap();
+        let stop = read_without_memory(scope);
         let cookie = Cookie::start_poll_expedited();
         assert!(!cookie.poll() && !is_reading());
         stop.send(()).unwrap();
@@ -90,19 +97,9 @@ fn each_section_without_memory_is_reported() {
     stall::set_timeout_ms(10);
     stall::set_callback(Some(|_| _ = REPORTS.fetch_add(1, Ordering::SeqCst)));
     for number in 1..=3 {
-        let (ready, is_ready) = std::sync::mpsc::channel();
-        let (stop, stopped) = std::sync::mpsc::channel::<()>();
         let is_reported = || REPORTS.load(Ordering::SeqCst) == number;
         std::thread::scope(|scope| {
-            scope.spawn(move || {
-                refuse_memory(true);
-                let guard = read();
-                refuse_memory(false);
-                ready.send(()).unwrap();
-                stopped.recv().unwrap();
-                drop(guard);
-            });
-            is_ready.recv().unwrap();
+            let stop = read_without_memory(scope);
             scope.spawn(|| synchronize().unwrap());
             let begin = Instant::now();
             while !is_reported() && begin.elapsed() < Duration::from_secs(10) {
