@@ -58,8 +58,7 @@ fn seal_word(word: usize) -> bool {
 fn seal_caches(ids: &[CacheId], words: &[Word]) -> bool {
     let (taken, is_complete) = slots::take(words, Reach::Interrupts, slots::ALL);
     for (index, cursor) in taken {
-        // The caller reclaims next, so no thread has to be woken for that.
-        let _is_told = seal(ids[index], cursor);
+        seal(ids[index], cursor);
     }
     for id in ids {
         for queue in id.queues() {

@@ -15,13 +15,14 @@ const RECLAIM: usize = 2;
 /// The registry's lock is held for this many sheaves that are reclaimed, then others may have it.
 const RECLAIMED_MAX: usize = 16;
 
-/// Seals a sheaf that the caller has taken out of a slot's word. True if the caller must call
-/// [`internal::wake_if_pressed`], without locks.
-#[must_use]
-pub(super) fn seal(id: CacheId, cursor: Cursor) -> bool {
+/// Seals a sheaf that the caller has taken out of a slot's word. The caller reclaims next, so no
+/// thread has to be woken for that.
+pub(super) fn seal(id: CacheId, cursor: Cursor) {
     note(id, cursor);
     let queue = id.queue_here();
-    queue.seal(id.shape(), cursor).is_some_and(|sealed| start_and_take_ready(id, queue, &sealed))
+    if let Some(sealed) = queue.seal(id.shape(), cursor) {
+        let _is_told = start_and_take_ready(id, queue, &sealed);
+    }
 }
 
 /// Notes for profiles and guards that the objects of a sheaf are deferred.
