@@ -283,6 +283,7 @@ fn try_advice() -> Option<bool> {
 }
 
 /// Asks the kernel to use no huge pages for this range. False when it refuses.
+#[must_use]
 #[unsafe(link_section = ".text.sheaves_load")]
 pub fn avoid_huge_pages(address: usize, bytes: usize) -> bool {
     advise(address, bytes, libc::MADV_NOHUGEPAGE)
