@@ -24,14 +24,14 @@ const TESTS: &[Tests] = &[
         &["sections_nest", "waiting_inside", "future"],
         &["child", "where", "is_not_waited_for", "came_later"],
     ),
-    ("sheaves", "map", &["sequential"], &[]),
+    ("sheaves", "map", &["sequential::"], &[]),
     (
         "sheaves",
         "map",
-        &["drops", "iteration", "conditional"],
+        &["drops::", "iteration::", "conditional::"],
         &["idle", "grace_periods", "every_stage", "do_not_nest"],
     ),
-    ("sheaves", "map", &["words"], &[]),
+    ("sheaves", "map", &["words::"], &[]),
     ("sheaves", "deferred", &[], &["configuration", "take_no_more"]),
 ];
 
