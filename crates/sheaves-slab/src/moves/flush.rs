@@ -145,7 +145,10 @@ fn flush_run(
         };
         let bit = 1 << (index % 64);
         if index / 64 != word {
-            put(id, slab, word, bits, start);
+            // Nothing yet before the first object. A put of no bits is a locked instruction, too.
+            if bits != 0 {
+                put(id, slab, word, bits, start);
+            }
             (word, bits) = (index / 64, 0);
         }
         if bits & bit != 0 {
