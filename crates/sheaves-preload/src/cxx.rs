@@ -48,7 +48,9 @@ type Delete = unsafe extern "C-unwind" fn(*mut c_void);
 type DeleteAligned = unsafe extern "C-unwind" fn(*mut c_void, usize);
 
 static NEW: Bound<New> = Bound(_Znwm);
+static NEW_ARRAY: Bound<New> = Bound(_Znam);
 static NEW_ALIGNED: Bound<NewAligned> = Bound(_ZnwmSt11align_val_t);
+static NEW_ARRAY_ALIGNED: Bound<NewAligned> = Bound(_ZnamSt11align_val_t);
 static DELETE: Bound<Delete> = Bound(_ZdlPv);
 static DELETE_ARRAY: Bound<Delete> = Bound(_ZdaPv);
 static DELETE_ALIGNED: Bound<DeleteAligned> = Bound(_ZdlPvSt11align_val_t);
@@ -106,9 +108,11 @@ fn are_ours(operators: &[&CStr]) -> bool {
     operators.iter().all(|name| object::foreign_symbol(name).is_none())
 }
 
-/// True when the program has replaced a `new` that the `nothrow` forms call.
+/// True when the program has replaced a `new` that the `nothrow` forms call. First called when the
+/// object is loaded: it may take the loader's lock, whose holder may later wait for a thread that
+/// allocates.
 #[inline]
-fn is_new_replaced() -> bool {
+pub(crate) fn is_new_replaced() -> bool {
     // Relaxed: constant for the process.
     match ANSWER.load(Ordering::Relaxed) {
         UNKNOWN => is_new_replaced_slow(),
@@ -123,8 +127,11 @@ static ANSWER: AtomicU8 = AtomicU8::new(UNKNOWN);
 
 #[cold]
 fn is_new_replaced_slow() -> bool {
+    let plain = [NEW.operator(), NEW_ARRAY.operator()].map(|operator| operator as usize);
+    let aligned = [NEW_ALIGNED.operator(), NEW_ARRAY_ALIGNED.operator()];
+    let bound = plain.into_iter().chain(aligned.map(|operator| operator as usize));
     let operators = [c"_Znwm", c"_Znam", c"_ZnwmSt11align_val_t", c"_ZnamSt11align_val_t"];
-    let is_replaced = !are_ours(&operators);
+    let is_replaced = !object::has_all(bound) && !are_ours(&operators);
     // Relaxed: as above.
     ANSWER.store(if is_replaced { YES } else { NO }, Ordering::Relaxed);
     is_replaced

@@ -18,6 +18,7 @@ pub(crate) static sheaves_preload_copy: &u8 = &object::COPY;
 /// Runs before `main`, in one thread.
 fn load() {
     checking::start();
+    let _known = crate::cxx::is_new_replaced();
     if checking::is_hardened() {
         crate::cxx::check_sizes();
     }

@@ -8,6 +8,7 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::MaybeUninit;
 
+use crate::reports::symbol;
 use crate::{function, tls};
 
 /// By its address one copy of the library in a process is told from another.
@@ -130,6 +131,13 @@ fn object_at(address: *const c_void) -> Option<libc::Dl_info> {
 pub fn is_same_object(one: *const c_void, other: *const c_void) -> bool {
     let base_of = |address| object_at(address).map(|object| object.dli_fbase);
     base_of(one).is_some_and(|base| base_of(other) == Some(base))
+}
+
+/// True when all addresses lie in this object. Takes no lock. False also where libc cannot say:
+/// musl, and glibc before 2.35.
+pub fn has_all(mut addresses: impl Iterator<Item = usize>) -> bool {
+    let own = symbol::object_range((&raw const COPY).addr());
+    addresses.all(|address| own.contains(&address))
 }
 
 /// The file of the object at an address, as it was loaded by name. For the program itself this is
