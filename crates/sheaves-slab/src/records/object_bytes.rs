@@ -293,18 +293,19 @@ pub fn zero(address: usize, count: usize, zeros_max: usize) -> usize {
     // SAFETY: nothing in the range is live.
     let (head, rest) = unsafe { bytes_of(address, count) }.split_at_mut(head);
     head.fill(0);
-    let (rest_bytes, mut zeros) = (rest.len(), 0);
-    for (number, page) in rest.chunks_mut(PAGE_BYTES).enumerate() {
+    let (end, page_bytes) = (address + count, map::page_bytes());
+    let mut zeros = 0;
+    for page in rest.chunks_mut(PAGE_BYTES) {
         zeros += 1;
         if page.len() < PAGE_BYTES || bits_of(&page[..LINE_BYTES]) != 0 || bits_of(page) != 0 {
             page.fill(0);
             zeros = 0;
         }
-        let end = (number + 1) * PAGE_BYTES;
-        if zeros == zeros_max && rest_bytes.is_multiple_of(PAGE_BYTES) {
+        let from = page.as_ptr_range().end.addr();
+        if zeros >= zeros_max && (from | end).is_multiple_of(page_bytes) {
             // SAFETY: as above.
-            unsafe { map::discard(address + head.len() + end, rest_bytes - end) };
-            return head.len() + end;
+            unsafe { map::discard(from, end - from) };
+            return from - address;
         }
     }
     count
