@@ -72,15 +72,13 @@ fn alloc_plain(id: CacheId, request: &AllocRequest) -> usize {
         if let Some(object) = pop_entry(id, roles.source, request) {
             return object;
         }
-        let Some(cursor) = sheaf_with_objects(id, roles)
-            .or_else(|| refill::refilled_sheaf(id))
-            .or_else(|| deferred::take_any_ready(id))
-        else {
-            break;
-        };
-        if !install(id, roles.source, cursor, Cursor::is_empty) && !attach() {
+        // Without a slot a whole sheaf would be refilled for each object.
+        if !attach() {
             break;
         }
+        let ready = sheaf_with_objects(id, roles);
+        let Some(cursor) = ready.or_else(|| refill::refilled_sheaf(id)) else { break };
+        install(id, roles.source, cursor, Cursor::is_empty);
     }
     take_one(id, request)
 }
@@ -143,10 +141,11 @@ pub(crate) fn push(id: CacheId, object: usize) {
         if unsafe { push_slow(roles.sink, entry[0]) } {
             return;
         }
-        let Some(cursor) = empty_sheaf(id, roles) else { break };
-        if !install(id, roles.sink, cursor, Cursor::is_full) && !attach() {
+        if !attach() {
             break;
         }
+        let Some(cursor) = empty_sheaf(id, roles) else { break };
+        install(id, roles.sink, cursor, Cursor::is_full);
     }
     flush::flush(id, &mut [object]);
 }
@@ -175,7 +174,7 @@ fn empty_sheaf(id: CacheId, roles: Roles) -> Option<Cursor> {
 
 /// Installs a sheaf that the caller owns in a word of the current slot, if `replaceable` accepts
 /// the present one. Otherwise another thread has changed the word, or the calling one has no slot;
-/// then the sheaf is retired, and the result is false.
+/// then the sheaf is retired.
 ///
 /// None of its entries is tagged; some are when it is in the spare word.
 pub(crate) fn install(
@@ -183,18 +182,17 @@ pub(crate) fn install(
     word: Word,
     cursor: Cursor,
     replaceable: impl Fn(Cursor) -> bool,
-) -> bool {
+) {
     if word == id.spare() {
         // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
         tags::tag(id.shape(), unsafe { cursor.objects() });
     }
-    place(id, word, cursor, replaceable)
+    place(id, word, cursor, replaceable);
 }
 
 /// [`install`] for a sheaf whose entries have their tags.
-fn place(id: CacheId, word: Word, cursor: Cursor, replaceable: impl Fn(Cursor) -> bool) -> bool {
-    let result = slot::exchange(word, cursor, replaceable);
-    let rest = match result {
+fn place(id: CacheId, word: Word, cursor: Cursor, replaceable: impl Fn(Cursor) -> bool) {
+    let rest = match slot::exchange(word, cursor, replaceable) {
         Ok(before) if !before.is_sheaf() => before,
         Ok(before) if before.is_empty() => match id.descriptor().depot.refit(before) {
             empty if empty.is_sheaf() => tags::sized(id, empty),
@@ -209,7 +207,6 @@ fn place(id: CacheId, word: Word, cursor: Cursor, replaceable: impl Fn(Cursor) -
     if is_in_main && Roles::of(id).draws_frees() {
         let _is_complete = incoming::flush_slots(id, Reach::Quiet);
     }
-    result.is_ok()
 }
 
 /// Finds a place for a sheaf that the caller owns, and that was in a word or was to be: the word of
@@ -238,9 +235,9 @@ fn take_one(id: CacheId, request: &AllocRequest) -> usize {
         tags::tag(id.shape(), &mut one);
         return sample_if_tagged(id, Entry::from_bits(one[0]), request);
     }
-    // Memory is out, but the depot may have objects.
-    let Some(cursor) = id.take_full() else { return 0 };
-    // SAFETY: a full sheaf that we own.
+    // Memory is out, but the depot may have objects, or the deferred queue of another slot.
+    let Some(cursor) = id.take_full().or_else(|| deferred::take_any_ready(id)) else { return 0 };
+    // SAFETY: a sheaf with objects that we own.
     let object = unsafe { cursor.last() };
     flush::flush_sheaf(id, cursor.down(1));
     object
