@@ -146,6 +146,10 @@ pub(crate) fn report_domain(age_ns: u64, is_reported: &mut bool) {
 
 fn write(stall: &Stall) {
     let (thread, name, age) = (stall.thread, stall.name(), stall.age_ms);
+    if thread == 0 {
+        report::report(format_args!("rcu: a thread has been in an RCU read section for {age} ms"));
+        return;
+    }
     let what = match stall.has_ended {
         true => format_args!(
             "has ended inside an RCU read section: a grace period of {age} ms cannot end"
