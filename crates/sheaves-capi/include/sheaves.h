@@ -378,9 +378,10 @@ void sheaves_counter_destroy(struct sheaves_counter *counter);
 // no such thread, it runs in sheaves_rcu_reclaim, sheaves_rcu_barrier and sheaves_srcu_barrier,
 // with the signals of their caller. If no other event starts the work, it starts after
 // SHEAVES_RCU_AGE_MS, 20 ms by default. It may do anything that a thread may do outside of a read
-// section, and defer again: the grace period for that begins at once. Callbacks of one thread may
-// run in another order; sheaves_rcu_barrier waits for all earlier ones. After fork() the child
-// inherits pending callbacks, and runs them when it defers, reclaims or waits itself.
+// section, but pthread_exit, and defer again: the grace period for that begins at once. Callbacks
+// of one thread may run in another order; sheaves_rcu_barrier waits for all earlier ones. After
+// fork() the child inherits pending callbacks, and runs them when it defers, reclaims or waits
+// itself.
 //
 // 0; EINVAL for NULL and for a head that is not at a multiple of 8. A head that is deferred
 // already is reported in one line and not deferred again.
