@@ -5,8 +5,8 @@
 //!   also end on other threads.
 //! - Updaters: each has a pipeline of structures of ten generations. One blocks (`synchronize`,
 //!   expedited, under expedite guards, on cookies), one polls and one awaits, with thirty items in
-//!   progress; one waits for the domain. Others only wait, and join in the middle of a grace
-//!   period.
+//!   progress; one waits for the domain, or for callbacks of it. Others only wait, and join in the
+//!   middle of a grace period.
 //! - Must not happen: a reader sees a structure that is older than readers may see; a thread waits
 //!   for ever, or a cookie does not pass, or a future is not woken; a kind of update never
 //!   completes; a reader that stays is not reported.

@@ -12,7 +12,8 @@ use sheaves_rcu::{Cookie, Srcu, read, synchronize, synchronize_expedited};
 
 use super::broken::Broken;
 use super::world::{
-    ASYNC, COOKIE_WAIT, DOMAIN_UPDATE, EXPEDITE_GUARD, EXPEDITED, POLLED, SYNCHRONIZE, WORLD,
+    ASYNC, COOKIE_WAIT, DOMAIN_CALL, DOMAIN_UPDATE, EXPEDITE_GUARD, EXPEDITED, POLLED, SYNCHRONIZE,
+    WORLD,
 };
 use crate::pipeline::{Item, Pipeline};
 use crate::random::Random;
@@ -251,13 +252,33 @@ impl Future for Once {
 /// The updater of the domain.
 pub(super) fn update_domain() {
     WORLD.signals.be_target();
-    replace_and_wait(Round::Crowd, &WORLD.domain_pipeline, wait_in_domain);
+    let mut random = Random::new();
+    replace_and_wait(Round::Crowd, &WORLD.domain_pipeline, || wait_in_domain(&mut random));
     WORLD.signals.outlast();
 }
 
-fn wait_in_domain() -> usize {
-    WORLD.domain().synchronize();
-    DOMAIN_UPDATE
+fn wait_in_domain(random: &mut Random) -> usize {
+    let domain = WORLD.domain();
+    match random.below(16) {
+        0 => {
+            let (done, is_done) = std::sync::mpsc::channel();
+            // A callback that defers again.
+            domain.defer(move || domain.defer(move || _ = done.send(())));
+            is_done.recv().expect("a callback is called");
+            DOMAIN_CALL
+        }
+        1..8 => {
+            let (done, is_done) = std::sync::mpsc::channel();
+            domain.defer(move || _ = done.send(()));
+            domain.barrier().expect(REFUSED);
+            is_done.try_recv().expect("a barrier waits for the callback");
+            DOMAIN_CALL
+        }
+        _ => {
+            domain.synchronize();
+            DOMAIN_UPDATE
+        }
+    }
 }
 
 /// An updater that waits in the domain, and creates domains that are dropped again.
@@ -267,7 +288,7 @@ pub(super) fn make_domains() {
         if !WORLD.rounds.is_turn(Round::Crowd) {
             continue;
         }
-        count(wait_in_domain());
+        count(wait_in_domain(&mut random));
         if random.one_in(10)
             && let Ok(domain) = Srcu::new()
         {

@@ -30,8 +30,16 @@ pub(super) const DOMAIN_ELSEWHERE: usize = 6;
 pub(super) const DOMAIN_HANDLER: usize = 7;
 
 /// Kinds of updates, as they are named in reports.
-pub(super) const UPDATES: [&str; 7] =
-    ["synchronize", "expedited", "expedite-guard", "cookie-wait", "polled", "async", "domain"];
+pub(super) const UPDATES: [&str; 8] = [
+    "synchronize",
+    "expedited",
+    "expedite-guard",
+    "cookie-wait",
+    "polled",
+    "async",
+    "domain",
+    "domain-call",
+];
 pub(super) const SYNCHRONIZE: usize = 0;
 pub(super) const EXPEDITED: usize = 1;
 pub(super) const EXPEDITE_GUARD: usize = 2;
@@ -39,6 +47,7 @@ pub(super) const COOKIE_WAIT: usize = 3;
 pub(super) const POLLED: usize = 4;
 pub(super) const ASYNC: usize = 5;
 pub(super) const DOMAIN_UPDATE: usize = 6;
+pub(super) const DOMAIN_CALL: usize = 7;
 
 /// The updaters that have pipelines, in their order.
 pub(super) const PIPELINES: [&str; 4] = ["blocks", "polls", "awaits", "domain"];
