@@ -105,7 +105,9 @@ fn alloc_slow(size: usize, align: usize, frame: Frame) -> (*mut u8, bool) {
     };
     if block == 0 {
         probe::alloc_failed(size, align);
-        profile::note_failure();
+        if can_serve {
+            profile::note_failure();
+        }
         errno::set(errno::ENOMEM);
     }
     (with_exposed_provenance_mut(block), reads_zero)
