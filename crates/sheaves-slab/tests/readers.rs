@@ -5,6 +5,7 @@
 use core::alloc::Layout;
 use core::time::Duration;
 use std::thread;
+use std::time::Instant;
 
 use sheaves_rcu::read;
 use sheaves_slab::raw::{Cache, Options};
@@ -48,7 +49,9 @@ fn frees_leave_the_start_of_the_thread_to_an_allocation() {
     let object = cache("starts", 8, false).alloc();
     assert_eq!((object.is_some(), threads()), (true, before + 1));
     drop(guard);
+    let begin = Instant::now();
     while stable.stats().slabs > 1 {
+        assert!(begin.elapsed() < Duration::from_secs(60), "slabs stay: {:?}", stable.stats());
         thread::sleep(PERIOD);
     }
 }
