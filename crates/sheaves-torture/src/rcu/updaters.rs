@@ -259,7 +259,7 @@ pub(super) fn update_domain() {
 
 fn wait_in_domain(random: &mut Random) -> usize {
     let domain = WORLD.domain();
-    match random.below(16) {
+    match random.below(64) {
         0 => {
             let (done, is_done) = std::sync::mpsc::channel();
             // A callback that defers again.
@@ -267,7 +267,7 @@ fn wait_in_domain(random: &mut Random) -> usize {
             is_done.recv().expect("a callback is called");
             DOMAIN_CALL
         }
-        1..8 => {
+        1..32 => {
             let (done, is_done) = std::sync::mpsc::channel();
             domain.defer(move || _ = done.send(()));
             domain.barrier().expect(REFUSED);
