@@ -127,11 +127,14 @@ static ANSWER: AtomicU8 = AtomicU8::new(UNKNOWN);
 
 #[cold]
 fn is_new_replaced_slow() -> bool {
-    let plain = [NEW.operator(), NEW_ARRAY.operator()].map(|operator| operator as usize);
-    let aligned = [NEW_ALIGNED.operator(), NEW_ARRAY_ALIGNED.operator()];
-    let bound = plain.into_iter().chain(aligned.map(|operator| operator as usize));
+    let bound = [
+        NEW.operator() as usize,
+        NEW_ARRAY.operator() as usize,
+        NEW_ALIGNED.operator() as usize,
+        NEW_ARRAY_ALIGNED.operator() as usize,
+    ];
     let operators = [c"_Znwm", c"_Znam", c"_ZnwmSt11align_val_t", c"_ZnamSt11align_val_t"];
-    let is_replaced = !object::has_all(bound) && !are_ours(&operators);
+    let is_replaced = !object::has_all(&bound) && !are_ours(&operators);
     // Relaxed: as above.
     ANSWER.store(if is_replaced { YES } else { NO }, Ordering::Relaxed);
     is_replaced

@@ -135,9 +135,9 @@ pub fn is_same_object(one: *const c_void, other: *const c_void) -> bool {
 
 /// True when all addresses lie in this object. Takes no lock. False also where libc cannot say:
 /// musl, and glibc before 2.35.
-pub fn has_all(mut addresses: impl Iterator<Item = usize>) -> bool {
+pub fn has_all(addresses: &[usize]) -> bool {
     let own = symbol::object_range((&raw const COPY).addr());
-    addresses.all(|address| own.contains(&address))
+    addresses.iter().all(|address| own.contains(address))
 }
 
 /// The file of the object at an address, as it was loaded by name. For the program itself this is
