@@ -258,27 +258,24 @@ pub(super) fn update_domain() {
 }
 
 fn wait_in_domain(random: &mut Random) -> usize {
-    let domain = WORLD.domain();
-    match random.below(64) {
-        0 => {
-            let (done, is_done) = std::sync::mpsc::channel();
-            // A callback that defers again.
-            domain.defer(move || domain.defer(move || _ = done.send(())));
-            is_done.recv().expect("a callback is called");
-            DOMAIN_CALL
-        }
-        1..32 => {
-            let (done, is_done) = std::sync::mpsc::channel();
-            domain.defer(move || _ = done.send(()));
-            domain.barrier().expect(REFUSED);
-            is_done.try_recv().expect("a barrier waits for the callback");
-            DOMAIN_CALL
-        }
-        _ => {
-            domain.synchronize();
-            DOMAIN_UPDATE
-        }
+    if random.one_in(2) {
+        wait_for_callback(random.one_in(32));
+        return DOMAIN_CALL;
     }
+    WORLD.domain().synchronize();
+    DOMAIN_UPDATE
+}
+
+/// Waits for a callback of the domain: by its barrier, or for one that defers again.
+fn wait_for_callback(is_again: bool) {
+    let (domain, (done, is_done)) = (WORLD.domain(), std::sync::mpsc::channel());
+    if is_again {
+        domain.defer(move || domain.defer(move || _ = done.send(())));
+        return is_done.recv().expect("a callback is called");
+    }
+    domain.defer(move || _ = done.send(()));
+    domain.barrier().expect(REFUSED);
+    is_done.try_recv().expect("a barrier waits for the callback");
 }
 
 /// An updater that waits in the domain, and creates domains that are dropped again.
