@@ -5,7 +5,7 @@
 
 use std::process::Command;
 
-use sheaves_heap::{free, malloc};
+use sheaves_heap::{free, free_rcu, malloc};
 
 /// What is left of the address space.
 const LEFT_BYTES: usize = 4 << 30;
@@ -20,6 +20,8 @@ const GRANULE_BYTES: usize = 64 << 10;
 const CHUNK_BYTES: usize = 2 << 20;
 /// Set in the processes that the test starts: the granule of a chunk at which what is left ends.
 const CASE: &str = "SHEAVES_CASE";
+/// Only the program reclaims what it defers.
+const NO_RECLAIMER: (&str, &str) = ("SHEAVES_RCU_RECLAIMERS", "0");
 
 /// Reserves addresses, without memory; `None` where there is no such range.
 fn reserve(bytes: usize) -> Option<*mut libc::c_void> {
@@ -36,13 +38,13 @@ fn heap_works_to_the_limit_of_a_small_address_space() {
         return;
     }
     for granule in ["0", "1", "2"] {
-        for hardened in ["0", "1"] {
+        for option in [("SHEAVES_HARDEN", "0"), ("SHEAVES_HARDEN", "1"), NO_RECLAIMER] {
             let output = Command::new(std::env::current_exe().unwrap())
                 .arg("--nocapture")
-                .envs([(CASE, granule), ("SHEAVES_HARDEN", hardened)])
+                .envs([(CASE, granule), option])
                 .output()
                 .unwrap();
-            assert!(output.status.success(), "{granule}, hardened {hardened}: {output:?}");
+            assert!(output.status.success(), "{granule}, {option:?}: {output:?}");
             println!("{}", String::from_utf8_lossy(&output.stdout));
         }
     }
@@ -63,7 +65,10 @@ fn fill_what_is_left(granule: usize) {
     // SAFETY: reserved above, and never used.
     assert_eq!(unsafe { libc::munmap(left, LEFT_BYTES) }, 0);
     flush_slabs();
-    if std::env::var("SHEAVES_HARDEN").as_deref() == Ok("0") {
+    let is = |(option, value): (&str, &str)| std::env::var(option).as_deref() == Ok(value);
+    if is(NO_RECLAIMER) {
+        take_what_was_deferred();
+    } else if is(("SHEAVES_HARDEN", "0")) {
         work_to_the_limit();
     }
 }
@@ -78,12 +83,32 @@ fn flush_slabs() {
     }
 }
 
+/// Allocates blocks of one size until there is no memory for another one.
+fn fill(size: usize) -> Vec<*mut u8> {
+    core::iter::repeat_with(|| malloc(size)).take_while(|block| !block.is_null()).collect()
+}
+
+/// Before an allocation fails, objects of another size are freed that may be by now.
+fn take_what_was_deferred() {
+    let [_, small, size] = IN_SLABS;
+    let blocks = fill(size);
+    // So that there is memory for the sheaves of what is deferred.
+    let (freed, deferred) = blocks.split_at(blocks.len() / 4);
+    // SAFETY: allocated above, and not used any more.
+    freed.iter().for_each(|block| unsafe { free(*block) });
+    let section = sheaves_rcu::read();
+    // SAFETY: as above.
+    deferred.iter().for_each(|block| unsafe { free_rcu(*block) });
+    drop(section);
+    sheaves_rcu::synchronize().unwrap();
+    let again = fill(small);
+    println!("{} blocks of {size} bytes, then {} of {small}", blocks.len(), again.len());
+    assert!(again.len() * small > blocks.len() * size / 4 * 3, "what was deferred is missing");
+}
+
 /// Fills the heap, empties it and fills it again.
 fn work_to_the_limit() {
-    let fill = || {
-        let blocks = core::iter::repeat_with(|| malloc(BLOCK_BYTES));
-        blocks.take_while(|block| !block.is_null()).collect::<Vec<_>>()
-    };
+    let fill = || fill(BLOCK_BYTES);
     let blocks = fill();
     let bytes = blocks.len() * BLOCK_BYTES;
     println!("{} MiB in blocks of 1 MiB", bytes >> 20);

@@ -75,12 +75,13 @@ fn sort_step(id: CacheId) -> bool {
     id.descriptor().slabs.lock().sort(id.shape(), STEPS_MAX / 2)
 }
 
-/// Before an allocation fails: memory that caches hold unused becomes free: depots, and sheaves of
-/// the current slot, since those of others would cost a membarrier. No system call is made. True if
-/// granules became free.
+/// Before an allocation fails: memory that caches hold unused becomes free: what was deferred and
+/// is ready, depots, and sheaves of the current slot, since those of others would cost a
+/// membarrier. No system call is made. True if granules became free.
 #[cold]
 pub(crate) fn release_before_failing() -> bool {
     let used_bytes = chunk::footprint().used_bytes;
+    deferred::reclaim_all();
     let release = |id: CacheId| {
         // Not those of hardened caches: what was freed there waits for a purpose.
         if id.shape().is_plain() {
