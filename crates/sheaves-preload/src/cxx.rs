@@ -23,6 +23,7 @@
 //! program replaces no operator, and not used otherwise.
 
 use core::ffi::{CStr, c_void};
+use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 
 use sheaves_heap as heap;
@@ -110,7 +111,7 @@ fn are_ours(operators: &[&CStr]) -> bool {
 
 /// True when the program has replaced a `new` that the `nothrow` forms call. First called when the
 /// object is loaded: it may take the loader's lock, whose holder may later wait for a thread that
-/// allocates.
+/// allocates. So what a `nothrow` form then needs is looked up there, too.
 #[inline]
 pub(crate) fn is_new_replaced() -> bool {
     // Relaxed: constant for the process.
@@ -135,6 +136,10 @@ fn is_new_replaced_slow() -> bool {
     ];
     let operators = [c"_Znwm", c"_Znam", c"_ZnwmSt11align_val_t", c"_ZnamSt11align_val_t"];
     let is_replaced = !object::has_all(&bound) && !are_ours(&operators);
+    for (name, runtime) in NOTHROW.iter().filter(|_| is_replaced) {
+        // Relaxed: code, which is there before any thread.
+        runtime.store(look_up(name), Ordering::Relaxed);
+    }
     // Relaxed: as above.
     ANSWER.store(if is_replaced { YES } else { NO }, Ordering::Relaxed);
     is_replaced
@@ -143,11 +148,26 @@ fn is_new_replaced_slow() -> bool {
 /// The result of `alloc`, or null where the program has replaced a `new`: then the C++ runtime's
 /// `nothrow` form has to run.
 fn unless_replaced(alloc: impl FnOnce() -> *mut u8) -> *mut u8 {
-    if is_new_replaced() { core::ptr::null_mut() } else { alloc() }
+    if is_new_replaced() { null_mut() } else { alloc() }
 }
 
 /// Where a program that does not link the C++ runtime may have it from a module.
 const RUNTIMES: [&CStr; 3] = [c"libstdc++.so.6", c"libc++.so.1", c"libc++abi.so.1"];
+
+/// The runtime's `nothrow` forms in a program that replaces a `new`: it has loaded the runtime, for
+/// good. Null in others.
+static NOTHROW: [(&CStr, AtomicPtr<c_void>); 4] = [
+    (c"_ZnwmRKSt9nothrow_t", AtomicPtr::new(null_mut())),
+    (c"_ZnamRKSt9nothrow_t", AtomicPtr::new(null_mut())),
+    (c"_ZnwmSt11align_val_tRKSt9nothrow_t", AtomicPtr::new(null_mut())),
+    (c"_ZnamSt11align_val_tRKSt9nothrow_t", AtomicPtr::new(null_mut())),
+];
+
+/// The runtime's operator, wherever it is loaded; null where it is not.
+fn look_up(name: &CStr) -> *mut c_void {
+    let next = object::next_symbol(name);
+    if next.is_null() { object::symbol_of_loaded(&RUNTIMES, name) } else { next }
+}
 
 /// The runtime's own operator of this name. `None` where there is no runtime, and the operator may
 /// return null.
@@ -156,8 +176,10 @@ const RUNTIMES: [&CStr; 3] = [c"libstdc++.so.6", c"libc++.so.1", c"libc++abi.so.
 /// The operator may be called by the function pointer `F`.
 #[cold]
 unsafe fn next<F: Copy>(name: &CStr) -> Option<F> {
-    let next = object::next_symbol(name);
-    let found = if next.is_null() { object::symbol_of_loaded(&RUNTIMES, name) } else { next };
+    let known = NOTHROW.iter().find(|(known, _)| *known == name);
+    // Relaxed: as above.
+    let known = known.map_or(null_mut(), |(_, runtime)| runtime.load(Ordering::Relaxed));
+    let found = if known.is_null() { look_up(name) } else { known };
     // SAFETY: the same contract.
     let operator = unsafe { function::at(found) };
     if operator.is_none() && (is_new_replaced() || !name.to_bytes().ends_with(b"nothrow_t")) {

@@ -7,7 +7,7 @@
 //! before the constructors of this object.
 
 use core::ffi::{CStr, c_long, c_void};
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::AtomicPtr;
 
 use sheaves_sys::{errno, lock, object, request, sandbox};
 
@@ -166,14 +166,8 @@ fn note(is_entered: bool) {
 
 /// libc's function of a name.
 fn next(known: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
-    // Relaxed, both: code, which is there before any thread.
-    let mut next = known.load(Ordering::Relaxed);
-    if next.is_null() {
-        let found = object::next_symbol(name);
-        next = if found.is_null() { refuse as *mut c_void } else { found };
-        known.store(next, Ordering::Relaxed);
-    }
-    next
+    let next = object::next_symbol_kept(known, name);
+    if next.is_null() { refuse as *mut c_void } else { next }
 }
 
 /// Used where libc lacks the function.

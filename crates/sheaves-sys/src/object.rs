@@ -7,6 +7,7 @@
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::reports::symbol;
 use crate::{function, tls};
@@ -94,6 +95,17 @@ crate::run_when_loaded!(hold());
 pub fn next_symbol(name: &CStr) -> *mut c_void {
     // SAFETY: `name` is a C string.
     unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
+}
+
+/// [`next_symbol`], which is looked up once and kept in `known`: for symbols of libc, which stays.
+pub fn next_symbol_kept(known: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
+    // Relaxed, both: code, which is there before any thread.
+    let mut next = known.load(Ordering::Relaxed);
+    if next.is_null() {
+        next = next_symbol(name);
+        known.store(next, Ordering::Relaxed);
+    }
+    next
 }
 
 /// The definition of a symbol in the first of these objects that is loaded, in whatever scope, and

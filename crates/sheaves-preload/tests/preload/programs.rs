@@ -261,6 +261,8 @@ fn operators_that_a_program_replaces_serve_its_other_forms() {
         println!("g++ is not here");
         return;
     }
+    let module = compile_as("g++", "module.cpp", &["-shared", "-fPIC", "-std=c++17"]);
+    let module = module.to_str().expect("a name in UTF-8");
     let variants: [&[&str]; 4] =
         [&["-DPLAIN"], &["-DARRAY"], &["-DALIGNED"], &["-DPLAIN", "-DARRAY", "-DALIGNED"]];
     for flags in variants {
@@ -268,7 +270,7 @@ fn operators_that_a_program_replaces_serve_its_other_forms() {
         let flags = [&["-std=c++17", "-Wno-mismatched-new-delete"], flags].concat();
         let program = compile_as("g++", "replaced.cpp", &flags);
         for variables in CONFIGURATIONS {
-            run_silent(&program, &[], variables, MINUTE);
+            run_silent(&program, &[module], variables, MINUTE);
         }
     }
 }

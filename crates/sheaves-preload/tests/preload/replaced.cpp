@@ -1,6 +1,8 @@
 // Programs that replace some operators of C++. The library's definitions of the other forms have to
 // call the program's, as the standard says. Blocks have a header in front, so that deleting a block
 // of another heap ends the program.
+#include <dlfcn.h>
+
 #include <cstdint>
 #include <new>
 
@@ -89,7 +91,17 @@ static void aligned() {
 }
 #endif
 
-int main() {
+// A module whose constructor waits under the loader's lock for a thread that calls `nothrow` forms.
+static void load(const char *path) {
+    void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    CHECK(object != nullptr);
+    auto module = reinterpret_cast<int (*)()>(dlsym(object, "module"));
+    CHECK(module != nullptr && module() == 0);
+}
+
+int main(int count, char **words) {
+    CHECK(count == 2);
+    load(words[1]);
 #if defined(PLAIN)
     single();
 #endif
