@@ -9,7 +9,7 @@ cpus=$(nproc)
 last=$((cpus - 1))
 
 storm() {
-    SHEAVES_STORM_SECONDS=60 ./storm --nocapture no_object >/tmp/storm 2>&1
+    SHEAVES_STORM_SECONDS=60 ./caches --nocapture no_object >/tmp/storm 2>&1
     echo $? >/tmp/status
 }
 
@@ -37,9 +37,9 @@ mkdir $group
 switched=0
 allowed=0
 storm &
-while [ -z "$(pidof storm)" ]; do sleep 1; done
+while [ -z "$(pidof caches)" ]; do sleep 1; done
 sleep 1
-for process in $(pidof storm); do
+for process in $(pidof caches); do
     echo "$process" >$group/cgroup.procs
 done
 while ! [ -e /tmp/status ]; do

@@ -39,7 +39,7 @@ fn system_call_by_path() {
         assert_finds(LIBRARY, &text, &[(1, call(name))]);
         assert_clean(SYS, &text);
         assert_clean(TOOL, &text);
-        assert_clean("crates/sheaves-slab/tests/storm.rs", &text);
+        assert_clean("crates/sheaves-slab/tests/caches/storm.rs", &text);
     }
     let text = "const N: libc::c_long = libc::SYS_futex;\n";
     assert_finds(LIBRARY, text, &[(1, call("SYS_futex"))]);

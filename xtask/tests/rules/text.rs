@@ -10,7 +10,7 @@ fn file_too_long() {
     assert_clean(LIBRARY, &lines(500));
     let finding = |lines, lines_max| (1, Kind::FileTooLong { lines, lines_max });
     assert_finds(LIBRARY, &lines(501), &[finding(501, 500)]);
-    let test = "crates/sheaves-slab/tests/storm.rs";
+    let test = "crates/sheaves-slab/tests/caches/storm.rs";
     assert_clean(test, &lines(700));
     assert_finds(test, &lines(701), &[finding(701, 700)]);
     assert_clean("docs/guide.md", &lines(900));

@@ -1,11 +1,9 @@
-//! The tests of caches again, in every configuration of the engine below.
-//!
-//! The included tests run in the default configuration as programs of their own.
+//! The tests of caches, in every configuration of the engine below.
 
 mod cache;
 mod deferred;
 #[expect(dead_code, reason = "shared with the tests of the per-CPU layer, which use all of it")]
-#[path = "../../sheaves-percpu/tests/transactions/configurations.rs"]
+#[path = "../../../sheaves-percpu/tests/transactions/configurations.rs"]
 mod engines;
 mod keeper;
 mod samples;

@@ -12,7 +12,7 @@ use std::time::Instant;
 use sheaves_rcu::{read, synchronize};
 use sheaves_slab::raw::{Cache, Options};
 
-#[path = "../../sheaves-percpu/tests/transactions/seccomp.rs"]
+#[path = "../../../sheaves-percpu/tests/transactions/seccomp.rs"]
 pub(crate) mod seccomp;
 
 const WORDS: usize = 6;
