@@ -9,6 +9,8 @@ use std::sync::mpsc;
 use sheaves_slab::Cache;
 use sheaves_slab::raw::{self, CacheError, Options};
 
+use crate::engines;
+
 fn cache_of(name: &str, size: usize) -> raw::Cache {
     raw::Cache::new(name, Layout::from_size_align(size, 8).unwrap(), Options::default()).unwrap()
 }
@@ -34,7 +36,8 @@ fn ten_thousand_objects_are_distinct_and_come_back() {
     for size in [8, 16, 24, 64, 200, 1024, 4096, 16384, 65536] {
         let cache = cache_of("distinct", size);
         for round in 0..3 {
-            let count = if size > 4096 { 1000 } else { 10_000 };
+            let most = if engines::is_small() { 2_000 } else { 10_000 };
+            let count = if size > 4096 { 1000 } else { most };
             let objects: Vec<_> = (0..count).map(|_| cache.alloc().unwrap()).collect();
             let distinct: HashSet<_> = objects.iter().collect();
             assert_eq!(distinct.len(), count);
@@ -95,11 +98,12 @@ fn bulk_is_the_same_as_one_by_one() {
 fn objects_may_be_freed_by_other_threads() {
     let cache = cache_of("crossing", 64);
     let (sender, receiver) = mpsc::sync_channel::<usize>(256);
+    let count = if engines::is_small() { 5_000 } else { 100_000 };
     std::thread::scope(|scope| {
         for _ in 0..3 {
             let (sender, cache) = (sender.clone(), &cache);
             scope.spawn(move || {
-                for _ in 0..100_000 {
+                for _ in 0..count {
                     let object = cache.alloc().unwrap();
                     mark(object, 64);
                     sender.send(object.as_ptr().expose_provenance()).unwrap();

@@ -12,6 +12,8 @@ use std::time::Instant;
 use sheaves_rcu::{read, synchronize};
 use sheaves_slab::raw::{Cache, Options};
 
+use crate::engines;
+
 #[path = "../../../sheaves-percpu/tests/transactions/seccomp.rs"]
 pub(crate) mod seccomp;
 
@@ -253,7 +255,7 @@ fn every_rung_of_the_emergency_ladder_is_reached() {
     let cache = cache("emergency", Options::default());
     sheaves_slab::internal::FAULTS.fail_one_in(2);
     let before = sheaves_slab::internal::emergencies();
-    for _ in 0..50 {
+    for _ in 0..if engines::is_small() { 5 } else { 50 } {
         let objects = take(&cache, 3000);
         defer(&cache, &objects);
     }

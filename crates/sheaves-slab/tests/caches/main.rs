@@ -2,7 +2,6 @@
 
 mod cache;
 mod deferred;
-#[expect(dead_code, reason = "shared with the tests of the per-CPU layer, which use all of it")]
 #[path = "../../../sheaves-percpu/tests/transactions/configurations.rs"]
 mod engines;
 mod keeper;
