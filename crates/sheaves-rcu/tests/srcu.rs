@@ -7,6 +7,7 @@ use std::os::unix::thread::JoinHandleExt as _;
 use sheaves_rcu::{Srcu, SrcuGuard};
 
 mod children;
+#[expect(dead_code, reason = "shared with other test programs, which use all of it")]
 mod configurations;
 
 fn assert_send<T: Send>(value: T) -> T {

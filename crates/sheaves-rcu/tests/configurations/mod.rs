@@ -83,6 +83,11 @@ fn what_was_asked_for_is_in_effect() {
     }
 }
 
+/// True in the processes of [`run_all`], which do the same in many configurations.
+pub(crate) fn is_one_of_many() -> bool {
+    env::var_os(EXPECT).is_some()
+}
+
 /// A command in a configuration, without the caller's options.
 pub(crate) fn configure(command: &mut Command, configuration: &Configuration) {
     let options = ["SHEAVES_ENGINE", "SHEAVES_SLOTS", "SHEAVES_RCU_FENCES"];
