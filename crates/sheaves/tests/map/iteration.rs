@@ -71,7 +71,7 @@ fn permanent_keys_are_returned_exactly_once_during_resizes() {
                     assert_eq!(value % STAY, *key);
                 }
                 // Slowly, so that the table changes during the iteration.
-                if at % 64 == 0 {
+                if at % 512 == 0 {
                     std::thread::yield_now();
                 }
             }
