@@ -43,33 +43,47 @@ const BESIDE: [&str; 10] = [
 /// Where what they print is kept until then.
 const BESIDE_LOG: &str = "target/ci-beside.log";
 
-/// Runs the steps of these names at `root`; all if there are none.
+/// Runs the steps of these names at `root`; all if there are none. `lints` and `tests` are names
+/// for the first of them, which need the toolchain alone, and for the others.
 pub fn run(root: &Path, names: &[String]) -> anyhow::Result<()> {
-    let all = steps();
-    for name in names {
-        let is_known = all.iter().any(|step| step.name == name);
-        let known: Vec<_> = all.iter().map(|step| step.name).collect();
-        anyhow::ensure!(is_known, "no step `{name}`; there are {}", known.join(", "));
-    }
-    let is_named = |step: &Step| names.iter().any(|name| step.name == name);
-    let is_wanted =
-        |step: &Step| if names.is_empty() { !BESIDE.contains(&step.name) } else { is_named(step) };
-    let wanted: Vec<_> = all.into_iter().filter(is_wanted).collect();
-    if !names.is_empty() {
-        return run_steps(root, &wanted);
-    }
     let begin = Instant::now();
-    let tests = wanted.iter().position(|step| step.name == "test").context("no step `test`")?;
-    run_steps(root, &wanted[..tests])?;
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    match names[..] {
+        [] => {
+            run_steps(root, &lints())?;
+            run_tests(root)?;
+        }
+        ["lints"] => run_steps(root, &lints())?,
+        ["tests"] => run_tests(root)?,
+        _ => return run_named(root, &names),
+    }
+    println!("ci: all of these steps passed, in {}", seconds(begin.elapsed()));
+    Ok(())
+}
+
+fn run_named(root: &Path, names: &[&str]) -> anyhow::Result<()> {
+    let mut steps: Vec<Step> = lints().into_iter().chain(tests()).collect();
+    for name in names {
+        let is_known = steps.iter().any(|step| step.name == *name);
+        let known: Vec<_> = steps.iter().map(|step| step.name).collect();
+        anyhow::ensure!(is_known, "no step `{name}`; there are lints, tests, {}", known.join(", "));
+    }
+    steps.retain(|step| names.contains(&step.name));
+    run_steps(root, &steps)
+}
+
+fn run_tests(root: &Path) -> anyhow::Result<()> {
+    let (first, rest): (Vec<_>, Vec<_>) = tests()
+        .into_iter()
+        .filter(|step| !BESIDE.contains(&step.name))
+        .partition(|step| step.name == "test");
     let mut beside = begin_beside(root)?;
-    let tested = run_steps(root, &wanted[tests..=tests]);
+    let tested = run_steps(root, &first);
     let status = beside.wait().context("cannot wait for the steps beside the tests")?;
     print!("{}", fs::read_to_string(root.join(BESIDE_LOG)).unwrap_or_default());
     tested?;
     anyhow::ensure!(status.success(), "a step beside the tests failed");
-    run_steps(root, &wanted[tests + 1..])?;
-    println!("ci: all steps passed, in {}", seconds(begin.elapsed()));
-    Ok(())
+    run_steps(root, &rest)
 }
 
 /// Starts this program for the steps [`BESIDE`] the tests.
@@ -120,7 +134,7 @@ enum Outcome {
 }
 
 /// Cheap steps first, so that small errors cost seconds.
-fn steps() -> [Step; 17] {
+fn lints() -> [Step; 5] {
     [
         Step { name: "fmt", action: |root| cargo(root, &["fmt", "--all", "--check"], &[]) },
         Step { name: "tidy", action: run_tidy },
@@ -142,6 +156,11 @@ fn steps() -> [Step; 17] {
                 )
             },
         },
+    ]
+}
+
+fn tests() -> [Step; 12] {
+    [
         Step { name: "test", action: |root| cargo(root, &["test", "--workspace"], &[]) },
         Step { name: "tools", action: run_tools },
         Step { name: "keys", action: run_keys },

@@ -135,7 +135,7 @@ enum Chore {
     Vm(vm::Options),
     /// Run every check that a change must pass, or those of these names; stop at the first failure.
     Ci {
-        /// Names of checks; all if none is given.
+        /// Names of checks, or of two groups of them, `lints` or `tests`; all if none is given.
         steps: Vec<String>,
     },
 }
