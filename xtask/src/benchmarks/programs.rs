@@ -1,13 +1,12 @@
 //! The figures of `cargo xtask programs`, made from its report.
 
 use core::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::lines::report_in;
+use super::lines::{name_of, report_in};
 use super::number::{number, range};
 use crate::median::geometric_mean;
 use crate::programs::{AGAIN, OURS, is_peer};
@@ -85,7 +84,7 @@ pub(super) fn all(folder: &Path) -> anyhow::Result<String> {
     let Some(report) = report_in::<Report>(folder, TABLE)? else { return Ok(String::new()) };
     let shown: Vec<usize> = (1..report.allocators.len()).collect();
     let rows = report.programs.iter().flat_map(|program| program.rows.iter().flatten());
-    let rounds = rows.map(|row| row.samples.len()).min().unwrap_or(0);
+    let rounds = range(rows.map(|row| row.samples.len() as f64));
     let note = &report.note;
     let mut text = format!("{HEAD} Medians of {rounds} rounds.{note}\n\n| program |");
     // Writing to a string cannot fail, here and below.
@@ -105,31 +104,37 @@ pub(super) fn all(folder: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// The README's rows: geometric means over the programs, and the range of the peers; empty where
-/// the machine has no report.
-pub(super) fn in_readme(folder: &Path) -> anyhow::Result<String> {
-    let Some(report) = report_in::<Report>(folder, TABLE)? else { return Ok(String::new()) };
+/// The README's rows: geometric means over the programs beside those of the peers, as ranges over
+/// the machines that have a report. With the names of these machines.
+pub(super) fn in_readme(folders: &[PathBuf]) -> anyhow::Result<(Vec<String>, String)> {
+    let (mut names, mut reports) = (Vec::new(), Vec::new());
+    for folder in folders {
+        if let Some(report) = report_in::<Report>(folder, TABLE)? {
+            names.push(name_of(folder).into_owned());
+            reports.push(report);
+        }
+    }
+    let count = reports.iter().map(|report| report.common().count()).min().unwrap_or(0);
+    let means = |is_wanted: fn(&str) -> bool| -> Vec<Figures> {
+        reports.iter().flat_map(|report| report.means(is_wanted)).collect()
+    };
+    let [ours, peers, again] = [means(|it| it == OURS), means(is_peer), means(|it| it == AGAIN)];
     let mut text = String::new();
-    let ours = report.named(OURS)?;
-    let again = report.named(AGAIN)?;
-    let peers = report.allocators.iter().enumerate().filter(|(_, name)| is_peer(name));
-    let peers: Vec<Figures> = peers.map(|(index, _)| report.mean(index)).collect();
-    let count = report.common().count();
-    for (words, figure) in ROWS {
-        let (own, peers) = (number(figure(&ours)), range(peers.iter().map(figure)));
-        let noise = number(figure(&again));
+    for (words, figure) in ROWS.iter().filter(|_| !reports.is_empty()) {
+        let [own, peers, noise] = [&ours, &peers, &again].map(|it| range(it.iter().map(figure)));
         let _ = writeln!(
             text,
             "| {count} programs, {words} | {own} | {peers} | {AGAIN} {noise} | `programs` |"
         );
     }
-    Ok(text)
+    Ok((names, text))
 }
 
 impl Report {
-    fn named(&self, name: &str) -> anyhow::Result<Figures> {
-        let index = self.allocators.iter().position(|it| it == name);
-        Ok(self.mean(index.with_context(|| format!("{TABLE} has no {name}"))?))
+    /// The means of the allocators of such a name.
+    fn means(&self, is_wanted: fn(&str) -> bool) -> impl Iterator<Item = Figures> {
+        let names = self.allocators.iter().enumerate();
+        names.filter(move |(_, name)| is_wanted(name)).map(|(index, _)| self.mean(index))
     }
 
     /// The programs that run on all allocators.

@@ -24,14 +24,8 @@ pub(super) fn figures_of(machines: &[PathBuf]) -> anyhow::Result<String> {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "| {} | {own} | {best} | {ratio} | `{}` |", line.words, line.table);
     }
-    let mut with_programs = Vec::new();
-    for folder in machines {
-        let rows = programs::in_readme(folder)?;
-        if !rows.is_empty() {
-            with_programs.push(name_of(folder));
-            text.push_str(&rows);
-        }
-    }
+    let (with_programs, rows) = programs::in_readme(machines)?;
+    text.push_str(&rows);
     let names: Vec<_> = machines.iter().map(|folder| name_of(folder)).collect();
     let (names, with_programs) = (names.join(", "), with_programs.join(", "));
     let _ = writeln!(
