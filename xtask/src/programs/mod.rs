@@ -1,6 +1,7 @@
 //! `cargo xtask programs`: real programs on several allocators, one after the other in turns.
 //!
-//! Each round runs a program once under each allocator; the order changes from round to round.
+//! Each round runs a program once under each allocator; the order changes from round to round, so
+//! that none always follows the same one.
 //! Ratios are taken within a round, and reported as medians. glibc runs twice in each round: the
 //! ratio of its second run to its first is the noise. Where that is too much after all rounds, the
 //! program runs as many again.
@@ -172,6 +173,13 @@ fn run_program(
     Ok(outcome)
 }
 
+/// The allocator, by number, of a step of a round. Over `count` rounds, if that is even, each comes
+/// once at each step, and follows each other one once: a Latin square of Williams'.
+fn at_step(round: usize, step: usize, count: usize) -> usize {
+    let zigzag = if step.is_multiple_of(2) { step / 2 } else { count - step.div_ceil(2) };
+    (round + zigzag) % count
+}
+
 /// Runs the program once under each allocator.
 fn run_round(
     program: &Program,
@@ -181,7 +189,7 @@ fn run_round(
     outcome: &mut Outcome,
 ) -> anyhow::Result<()> {
     for step in 0..allocators.len() {
-        let index = (round + step) % allocators.len();
+        let index = at_step(round, step, allocators.len());
         if outcome.is_left_out(index) {
             continue;
         }
@@ -198,3 +206,7 @@ fn run_round(
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/programs_order.rs"]
+mod tests;
