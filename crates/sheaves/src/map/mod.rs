@@ -106,7 +106,7 @@ pub use words::{RcuWordMap, Word, WordIter};
 /// A lookup touches two cache lines: the bucket and the entry; at most one in about 25 touches a
 /// second bucket. In a map that has grown by itself an entry takes 16 to 32 bytes of the table, and
 /// a block for key and value, with 16 bytes more if these have a destructor. A small table takes up
-/// to twice as much. An empty map is about 320 bytes and has no table. `sheaves bench map` compares
+/// to twice as much. An empty map is about 390 bytes and has no table. `sheaves bench map` compares
 /// it with others.
 ///
 /// # Resizing
