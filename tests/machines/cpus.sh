@@ -9,7 +9,7 @@ cpus=$(nproc)
 last=$((cpus - 1))
 
 storm() {
-    SHEAVES_STORM_SECONDS=60 ./caches --nocapture no_object >/tmp/storm 2>&1
+    SHEAVES_STORM_SECONDS=60 ./caches --nocapture storm::no_object >/tmp/storm 2>&1
     echo $? >/tmp/status
 }
 

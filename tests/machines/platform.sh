@@ -8,7 +8,7 @@ describe
 run_tests transactions
 run_tests memory
 export SHEAVES_STORM_SECONDS=60
-run storm ./caches no_object
+run storm ./caches storm::no_object
 run_torture reclaim
 run_torture rcu
 for example in ./example-*; do
