@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 
-use c_programs::{build, compile_to, run_within};
+use c_programs::{build, compile_to, object, run_within};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -212,12 +212,11 @@ fn run_all(programs: &[Program], object: &Path, mode: &Mode) -> BTreeMap<String,
 
 #[test]
 fn debug_mode_tells_who_freed_and_who_leaked() {
-    let object = build("sheaves-preload").join("libsheaves_preload.so");
     // The program exports its functions, so that reports name them.
     let path = compile("reported", "gcc", &["-rdynamic", "-fno-omit-frame-pointer"]);
     let errors = |kind: &str, variable: &str| {
         let mut command = Command::new(&path);
-        command.args([kind, "1000"]).env(variable, "1").env("LD_PRELOAD", &object);
+        command.args([kind, "1000"]).env(variable, "1").env("LD_PRELOAD", object());
         String::from_utf8(run_within(LIMIT, &mut command).stderr).unwrap()
     };
     for kind in ["free-again", "realloc-again", "write-again"] {
@@ -237,11 +236,10 @@ fn debug_mode_tells_who_freed_and_who_leaked() {
 
 #[test]
 fn errors_are_stopped_or_harmless() {
-    let object = build("sheaves-preload").join("libsheaves_preload.so");
     let programs = programs();
     let is_written = std::env::var_os("SHEAVES_TEST_WRITE").is_some();
     let modes = &MODES[..if is_written { MODES.len() } else { PROMISED }];
-    let results: Vec<_> = modes.iter().map(|mode| run_all(&programs, &object, mode)).collect();
+    let results: Vec<_> = modes.iter().map(|mode| run_all(&programs, object(), mode)).collect();
     let mut table = String::from("allocator kind size: level 1, level 2, debug\n");
     for Program { name, .. } in &programs {
         let of_modes: Vec<_> = results[..PROMISED].iter().map(|results| results[name]).collect();
@@ -281,7 +279,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
 #[test]
 #[ignore = "needs other allocators: run `cargo xtask planted`"]
 fn allocators_beside_each_other() {
-    let ours = build("sheaves-preload").join("libsheaves_preload.so");
+    let ours = object().to_owned();
     let named = std::env::var("SHEAVES_TEST_PLANTED_PEERS").unwrap_or_default().leak();
     let named = named.split(';').filter_map(|peer| peer.split_once('='));
     let mode = |name, option| Mode { name, option, least: 0 };

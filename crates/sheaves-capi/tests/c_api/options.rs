@@ -4,9 +4,8 @@
 use core::time::Duration;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
-use crate::c_programs::build;
+use crate::c_programs::object;
 use crate::{ENGINES, Link, compile, run, run_ok};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -105,12 +104,10 @@ fn hardened_and_debug_mode_look_at_the_end() {
 /// It has the program's heap, and does all this for the process.
 #[test]
 fn the_preload_object_speaks_for_the_library() {
-    static OBJECT: OnceLock<PathBuf> = OnceLock::new();
-    let object = OBJECT.get_or_init(|| build("sheaves-preload").join("libsheaves_preload.so"));
     for link in LINKS {
         let profile = file("capi-beside");
         let variables = [
-            ("LD_PRELOAD", object.to_str().unwrap()),
+            ("LD_PRELOAD", object().to_str().unwrap()),
             ("SHEAVES_STATS", "1"),
             ("SHEAVES_PROF", "1024"),
             ("SHEAVES_PROF_FILE", profile.to_str().unwrap()),

@@ -9,7 +9,6 @@ use std::io::Read as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 use std::time::Instant;
 
 #[expect(dead_code, reason = "shared with another test program, which uses all of it")]
@@ -49,15 +48,9 @@ struct Running {
     child: Child,
 }
 
-/// The preload object, built once: all programs start at the same time.
-fn object() -> &'static Path {
-    static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| c_programs::build("sheaves-preload").join("libsheaves_preload.so"))
-}
-
 fn start(program: &Path, words: &[&str], variables: &[(&str, &str)]) -> Running {
     let mut command = Command::new(program);
-    command.args(words).env("LD_PRELOAD", object()).envs(variables.iter().copied());
+    command.args(words).env("LD_PRELOAD", c_programs::object()).envs(variables.iter().copied());
     let child = command.stderr(Stdio::piped()).spawn().expect("it starts");
     Running { command, child }
 }

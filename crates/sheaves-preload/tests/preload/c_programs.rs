@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -21,6 +22,12 @@ pub(crate) fn build(package: &str) -> PathBuf {
     }
     assert!(cargo.status().unwrap().success(), "{package} builds");
     directory.to_owned()
+}
+
+/// The preload object of this workspace, built once with the profile of this test.
+pub(crate) fn object() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| build("sheaves-preload").join("libsheaves_preload.so"))
 }
 
 /// Runs a compiler; panics with its output when it fails.

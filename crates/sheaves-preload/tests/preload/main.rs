@@ -20,15 +20,8 @@ mod symbols;
 use core::time::Duration;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 
-use c_programs::{build, check, compile_to, run_within};
-
-/// The preload object of this workspace, built with the profile of this test.
-fn object() -> &'static Path {
-    static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| build("sheaves-preload").join("libsheaves_preload.so"))
-}
+use c_programs::{check, compile_to, object, run_within};
 
 /// Compiles a program whose source is in this folder.
 fn compile(compiler: &str, source: &str) -> PathBuf {
