@@ -108,8 +108,7 @@ fn take_what_was_deferred() {
 
 /// Fills the heap, empties it and fills it again.
 fn work_to_the_limit() {
-    let fill = || fill(BLOCK_BYTES);
-    let blocks = fill();
+    let blocks = fill(BLOCK_BYTES);
     let bytes = blocks.len() * BLOCK_BYTES;
     println!("{} MiB in blocks of 1 MiB", bytes >> 20);
     // Half of it is the window. The rest serves blocks of this size, and so do smaller holes.
@@ -121,7 +120,7 @@ fn work_to_the_limit() {
     }
     // SAFETY: allocated above, and not used any more.
     blocks.iter().for_each(|block| unsafe { free(*block) });
-    let again = fill();
+    let again = fill(BLOCK_BYTES);
     // The library's thread may have started meanwhile; its stack has 8 MiB.
     assert!(again.len() + 9 >= blocks.len(), "{} after {}", again.len(), blocks.len());
     // SAFETY: as above.

@@ -114,13 +114,16 @@ pub(super) fn in_readme(folders: &[PathBuf]) -> anyhow::Result<(Vec<String>, Str
             reports.push(report);
         }
     }
+    if reports.is_empty() {
+        return Ok((names, String::new()));
+    }
     let count = reports.iter().map(|report| report.common().count()).min().unwrap_or(0);
     let means = |is_wanted: fn(&str) -> bool| -> Vec<Figures> {
         reports.iter().flat_map(|report| report.means(is_wanted)).collect()
     };
     let [ours, peers, again] = [means(|it| it == OURS), means(is_peer), means(|it| it == AGAIN)];
     let mut text = String::new();
-    for (words, figure) in ROWS.iter().filter(|_| !reports.is_empty()) {
+    for (words, figure) in &ROWS {
         let [own, peers, noise] = [&ours, &peers, &again].map(|it| range(it.iter().map(figure)));
         let _ = writeln!(
             text,
