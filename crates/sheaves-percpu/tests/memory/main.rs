@@ -5,6 +5,8 @@
 
 mod bad_input;
 mod counters;
+#[path = "../transactions/dice.rs"]
+mod dice;
 #[path = "../transactions/configurations.rs"]
 mod engines;
 mod forks;
@@ -26,6 +28,8 @@ use core::time::Duration;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Output};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use dice::Dice;
 
 /// The other engines and kinds of slots; each runs all other tests of this program.
 #[test]
@@ -90,17 +94,7 @@ fn in_own_configuration(test: &str, variables: &[(&str, &str)]) -> Option<Output
     (!is_repetition).then(|| in_process(test, variables))
 }
 
-/// A small pseudo-random generator, good enough to mix operations.
-struct Dice(u64);
-
 impl Dice {
-    fn throw(&mut self, sides: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % sides as u64) as usize
-    }
-
     /// A random element of `numbers`.
     fn pick(&mut self, numbers: &[usize]) -> usize {
         numbers[self.throw(numbers.len())]

@@ -10,6 +10,7 @@ use sheaves_percpu::internal::{Cursor, Word, push_slow};
 use sheaves_sys::membarrier::Reach;
 
 use crate::configurations::is_small;
+use crate::dice::Dice;
 use crate::fast::{pop, push};
 use crate::numbers::{cmp_store, drain, is_sentinel, load, pop_slow, vacant};
 use crate::one_slot::alone;
@@ -52,18 +53,6 @@ impl Market {
         let mut cursors = Vec::with_capacity(sheaves_percpu::slot_count());
         assert!(drain(&[word], &mut |_, cursor| cursors.push(cursor)));
         cursors.into_iter().for_each(|cursor| self.unload(cursor));
-    }
-}
-
-/// A small pseudo-random generator, good enough to mix operations.
-struct Dice(u64);
-
-impl Dice {
-    fn throw(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % sides
     }
 }
 

@@ -7,6 +7,7 @@
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 mod boundaries;
 mod configurations;
+mod dice;
 mod drain;
 mod fast;
 mod fresh;

@@ -2,6 +2,8 @@
 
 mod cache;
 mod deferred;
+#[path = "../../../sheaves-percpu/tests/transactions/dice.rs"]
+mod dice;
 #[path = "../../../sheaves-percpu/tests/transactions/configurations.rs"]
 mod engines;
 mod keeper;

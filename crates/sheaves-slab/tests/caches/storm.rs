@@ -15,6 +15,8 @@ use std::time::Instant;
 
 use sheaves_slab::raw::{Cache, Options};
 
+use crate::dice::Dice;
+
 /// More than the slots of the smallest configurations and than most test machines have.
 const THREADS: usize = 8;
 const SECONDS_DEFAULT: u64 = 5;
@@ -319,18 +321,6 @@ static SIGNALS: AtomicUsize = AtomicUsize::new(0);
 extern "C" fn on_signal(_: i32) {
     for _ in 0..100 {
         SIGNALS.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// A small random number generator, good enough to mix operations.
-struct Dice(u64);
-
-impl Dice {
-    fn throw(&mut self, sides: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % sides as u64) as usize
     }
 }
 
