@@ -16,6 +16,7 @@ use std::time::Instant;
 use sheaves_slab::raw::{Cache, Options};
 
 use crate::dice::Dice;
+use crate::engines;
 
 /// More than the slots of the smallest configurations and than most test machines have.
 const THREADS: usize = 8;
@@ -362,16 +363,8 @@ fn storm(sources: &[&dyn Source], duration: Duration) -> Result<(), String> {
     fault.map_or(Ok(()), Err)
 }
 
-/// True for a copy of these tests that another program includes to run them in other processes.
-fn is_idle_copy() -> bool {
-    module_path!() != "storm" && std::env::var_os("SHEAVES_EXPECT").is_none()
-}
-
 #[test]
 fn no_object_is_lost_or_doubled() {
-    if is_idle_copy() {
-        return;
-    }
     let seconds = std::env::var("SHEAVES_STORM_SECONDS");
     let seconds = seconds.map_or(SECONDS_DEFAULT, |text| text.parse().unwrap());
     let caches = [Stormed::new(48, true), Stormed::new(2048, false)];
@@ -441,8 +434,8 @@ impl Source for Unprotected {
 /// A storm that never fails proves nothing.
 #[test]
 fn unprotected_list_does_not_survive() {
-    // Only here: the fault does not depend on the engine.
-    if module_path!() != "storm" {
+    // Once: the fault does not depend on the engine.
+    if std::env::var_os(engines::EXPECT).is_some() {
         return;
     }
     let begin = Instant::now();
