@@ -5,32 +5,40 @@
 //! do, but not how threads pass that memory on.
 
 use core::ffi::c_void;
+use core::ptr::null;
 
-use crate::tls;
+use crate::function;
+use crate::tls::weak_address;
+
+type Function = unsafe extern "C" fn(*const c_void);
+
+/// Calls a function, if the program is built with the sanitizer. Some ignore the argument.
+macro_rules! call {
+    ($symbol:literal, $address:expr) => {
+        let found: *const c_void = weak_address!($symbol);
+        // SAFETY: null, or a function of this type.
+        if let Some(function) = unsafe { function::at::<Function>(found) } {
+            // SAFETY: any address is allowed.
+            unsafe { function($address) };
+        }
+    };
+}
 
 /// What was before a [`release`] of this address is before what follows.
 pub fn acquire<T>(address: *const T) {
-    call(tls::tsan_acquire(), address.cast());
+    call!("__tsan_acquire", address.cast());
 }
 
 /// What was before is before what follows an [`acquire`] of this address.
 pub fn release<T>(address: *const T) {
-    call(tls::tsan_release(), address.cast());
+    call!("__tsan_release", address.cast());
 }
 
 /// Runs a function that changes memory of the library's own.
 #[inline]
 pub fn unseen<R>(body: impl FnOnce() -> R) -> R {
-    call(tls::tsan_ignore_begin(), core::ptr::null());
+    call!("__tsan_ignore_thread_begin", null());
     let result = body();
-    call(tls::tsan_ignore_end(), core::ptr::null());
+    call!("__tsan_ignore_thread_end", null());
     result
-}
-
-#[inline]
-fn call(function: Option<tls::Tsan>, address: *const c_void) {
-    if let Some(function) = function {
-        // SAFETY: any address is allowed.
-        unsafe { function(address) };
-    }
 }

@@ -63,4 +63,4 @@ macro_rules! weak_address {
         address
     }};
 }
-pub(super) use weak_address;
+pub(crate) use weak_address;

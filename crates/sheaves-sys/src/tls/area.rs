@@ -8,12 +8,12 @@ mod arch;
 
 #[cfg(not(sheaves_keys))]
 pub use arch::reader;
+pub(crate) use arch::weak_address;
 pub use arch::{thread_area, thread_pointer};
 
 use super::layout::ThreadArea;
 #[cfg(miri)]
 use arch::NO_READER;
-use arch::weak_address;
 
 #[cfg(not(miri))]
 core::arch::global_asm!(
@@ -125,65 +125,4 @@ fields! {
     online, set_online: u32;
     /// The calling thread's `call_rcu_data`.
     calls, set_calls: *mut core::ffi::c_void;
-}
-
-/// True while libc knows that the process has had no second thread. False where libc does not tell,
-/// and for ever after the first start of a thread, also in the child of a fork.
-pub fn is_single_threaded() -> bool {
-    let flag: *const u8 = weak_address!("__libc_single_threaded");
-    // SAFETY: a flag of libc, valid for ever.
-    !flag.is_null() && unsafe { flag.read_volatile() } != 0
-}
-
-/// The top of the main thread's stack, 0 where libc does not tell.
-pub(crate) fn libc_stack_end() -> usize {
-    let end: *const usize = weak_address!("__libc_stack_end");
-    // SAFETY: a variable of libc or of the dynamic linker, valid for ever.
-    if end.is_null() { 0 } else { unsafe { end.read_volatile() } }
-}
-
-/// The dynamic section of the object that this code is in: pairs of a tag and a value. Null in a
-/// static program.
-pub(crate) fn dynamic_section() -> *const [usize; 2] {
-    weak_address!("_DYNAMIC")
-}
-
-/// libc's `_dl_find_object`, which finds a loaded object without a lock; null where it lacks it.
-pub(crate) fn dl_find_object() -> *const core::ffi::c_void {
-    weak_address!("_dl_find_object")
-}
-
-/// libc's rseq area as an offset from the thread pointer, or `None` where libc registered none.
-pub fn libc_rseq_offset() -> Option<isize> {
-    let offset: *const isize = weak_address!("__rseq_offset");
-    let size: *const u32 = weak_address!("__rseq_size");
-    if offset.is_null() || size.is_null() {
-        return None;
-    }
-    // SAFETY: libc's constant, set before any program code runs.
-    let registered = unsafe { size.read_volatile() } > 0;
-    // SAFETY: as above.
-    let offset = unsafe { offset.read_volatile() };
-    registered.then_some(offset)
-}
-
-/// A function of `ThreadSanitizer`'s. Some ignore the argument.
-pub(crate) type Tsan = unsafe extern "C" fn(*const core::ffi::c_void);
-
-/// Defines the addresses of its functions, `None` in a program that is not built with it.
-macro_rules! tsan {
-    ($($name:ident = $symbol:literal;)*) => {$(
-        pub(crate) fn $name() -> Option<Tsan> {
-            let function: *const core::ffi::c_void = weak_address!($symbol);
-            // SAFETY: null, or a function that may be called with this argument.
-            unsafe { crate::function::at(function) }
-        }
-    )*};
-}
-
-tsan! {
-    tsan_acquire = "__tsan_acquire";
-    tsan_release = "__tsan_release";
-    tsan_ignore_begin = "__tsan_ignore_thread_begin";
-    tsan_ignore_end = "__tsan_ignore_thread_end";
 }

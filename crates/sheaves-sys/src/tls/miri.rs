@@ -45,4 +45,4 @@ macro_rules! weak_address {
         core::ptr::null()
     };
 }
-pub(super) use weak_address;
+pub(crate) use weak_address;

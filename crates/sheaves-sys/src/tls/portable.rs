@@ -10,11 +10,6 @@ pub fn thread_area() -> *mut ThreadArea {
     core::ptr::with_exposed_provenance_mut(thread_pointer())
 }
 
-/// libc registers nothing that is used here.
-pub fn libc_rseq_offset() -> Option<isize> {
-    None
-}
-
 /// The reader's word of all threads that have none of their own: all ones, never written.
 pub fn no_reader() -> *const u64 {
     static NO_READER: [u64; 2] = [u64::MAX; 2];
@@ -52,34 +47,10 @@ pub fn thread_pointer() -> usize {
     unsafe { libc::pthread_self() as usize }
 }
 
-/// False: what libc knows is not asked.
-pub fn is_single_threaded() -> bool {
-    false
+/// Of libc's variables none is used.
+macro_rules! weak_address {
+    ($name:literal) => {
+        core::ptr::null()
+    };
 }
-
-/// Unknown here: an object that contains this one has to be linked with `-z nodelete`.
-pub(crate) fn dynamic_section() -> *const [usize; 2] {
-    core::ptr::null()
-}
-
-/// Unknown here: the main thread's stack is one without a top.
-pub(crate) fn libc_stack_end() -> usize {
-    0
-}
-
-/// Unknown here: no function is named in reports.
-pub(crate) fn dl_find_object() -> *const core::ffi::c_void {
-    core::ptr::null()
-}
-
-/// A function of `ThreadSanitizer`'s: unknown here.
-pub(crate) type Tsan = unsafe extern "C" fn(*const core::ffi::c_void);
-
-/// Unknown here.
-pub(crate) fn tsan_acquire() -> Option<Tsan> {
-    None
-}
-
-pub(crate) use tsan_acquire as tsan_release;
-pub(crate) use tsan_acquire as tsan_ignore_begin;
-pub(crate) use tsan_acquire as tsan_ignore_end;
+pub(crate) use weak_address;
