@@ -44,7 +44,7 @@ pub(crate) fn mode() -> FenceMode {
 fn decide() -> FenceMode {
     // Here, too: a linker drops members of an archive that nothing refers to.
     fork::announce(Layer::Readers, &HANDLERS);
-    thread::prepare_at_exit(registry::at_exit);
+    thread::READERS.prepare(registry::at_exit);
     options::read();
     let wants_fences = options::RCU_FENCES.is_on();
     let registered = !wants_fences && membarrier::register_fence_all();

@@ -130,7 +130,7 @@ pub(crate) fn register(readers_fence: bool) -> Option<*const u64> {
     }
     take_here(record);
     // Where there is no key, a thread that finds this one gone takes the record back.
-    thread::set_at_exit(address.expose_provenance());
+    thread::READERS.set(address.expose_provenance());
     Some(address)
 }
 
@@ -253,7 +253,7 @@ pub(super) unsafe extern "C" fn at_exit(value: *mut c_void) {
     let rounds = record.rounds.load(Ordering::Relaxed) + 1;
     record.rounds.store(rounds, Ordering::Relaxed);
     if rounds < ROUNDS {
-        thread::set_at_exit(value.expose_provenance());
+        thread::READERS.set(value.expose_provenance());
     } else {
         hold(record, seen);
     }

@@ -11,49 +11,25 @@ const FIRST_LEVEL_KEYS: u32 = 32;
 const NO_KEY: u32 = u32::MAX;
 const KEY_REFUSED: u32 = u32::MAX - 1;
 
-static READERS: Key = Key::new();
-
-/// Makes libc call `function` at the end of every thread whose value is not null, with that value.
-///
-/// libc clears the value first, and repeats the calls up to four times while functions set new
-/// values. Call this early: a key after the first 32 is not used, because setting its value would
-/// allocate. The function of the first call stays.
-pub fn prepare_at_exit(function: unsafe extern "C" fn(*mut c_void)) {
-    READERS.prepare(function);
-}
-
-/// Sets the value with which libc calls the function of [`prepare_at_exit`] for this thread; 0 for
-/// no call. False where there is no key. Async-signal-safe in practice: it stores to the thread's
-/// own memory.
-pub fn set_at_exit(value: usize) -> bool {
-    READERS.set(value)
-}
-
-/// True when threads can have a reader's word of their own: [`prepare_at_exit`] has made a key.
-#[cfg(any(not(any(target_arch = "aarch64", target_arch = "x86_64")), sheaves_keys))]
-pub fn can_have_reader() -> bool {
-    READERS.usable().is_some()
-}
-
-/// The value that this thread set by [`set_at_exit`]; null where it set none.
-#[cfg(any(not(any(target_arch = "aarch64", target_arch = "x86_64")), sheaves_keys))]
-pub(crate) fn at_exit() -> *mut c_void {
-    let Some(key) = READERS.usable() else { return core::ptr::null_mut() };
-    // SAFETY: as in `Key::set`.
-    unsafe { libc::pthread_getspecific(key) }
-}
+/// Ends the records of readers.
+pub static READERS: Key = Key::new();
 
 /// A `pthread_key` for one function at the end of threads.
 #[derive(Debug)]
-pub(crate) struct Key(AtomicU32);
+pub struct Key(AtomicU32);
 
 impl Key {
     pub(crate) const fn new() -> Key {
         Key(AtomicU32::new(NO_KEY))
     }
 
-    /// See [`prepare_at_exit`].
-    pub(crate) fn prepare(&self, function: unsafe extern "C" fn(*mut c_void)) {
+    /// Makes libc call `function` at the end of every thread whose value is not null, with that
+    /// value.
+    ///
+    /// libc clears the value first, and repeats the calls up to four times while functions set new
+    /// values. Call this early: a key after the first 32 is not used, because setting its value
+    /// would allocate. The function of the first call stays.
+    pub fn prepare(&self, function: unsafe extern "C" fn(*mut c_void)) {
         // Relaxed, all of this type: the number publishes nothing.
         if self.0.load(Ordering::Relaxed) != NO_KEY {
             return;
@@ -70,13 +46,16 @@ impl Key {
         }
     }
 
-    fn usable(&self) -> Option<libc::pthread_key_t> {
+    /// The key, if there is one.
+    pub(crate) fn usable(&self) -> Option<libc::pthread_key_t> {
         // Relaxed: the number publishes nothing.
         Some(self.0.load(Ordering::Relaxed)).filter(|key| *key < FIRST_LEVEL_KEYS)
     }
 
-    /// See [`set_at_exit`].
-    pub(crate) fn set(&self, value: usize) -> bool {
+    /// Sets the value with which libc calls the function of [`Key::prepare`] for this thread; 0 for
+    /// no call. False where there is no key. Async-signal-safe in practice: it stores to the
+    /// thread's own memory.
+    pub fn set(&self, value: usize) -> bool {
         let Some(key) = self.usable() else { return false };
         let value = core::ptr::with_exposed_provenance(value);
         // SAFETY: the key was made by `prepare` and is never deleted once it is in a `Key`.

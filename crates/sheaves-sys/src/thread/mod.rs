@@ -11,7 +11,7 @@ use crate::topology::Affinity;
 
 pub(crate) mod key;
 
-pub use key::{prepare_at_exit, set_at_exit};
+pub use key::{Key, READERS};
 
 /// The kernel's id of the calling thread (`gettid`). Async-signal-safe.
 ///

@@ -20,7 +20,7 @@ mod layout;
 mod symbols;
 
 pub use area::*;
+#[cfg(any(not(any(target_arch = "aarch64", target_arch = "x86_64")), sheaves_keys))]
+pub use keys::{can_have_reader, exchange_reader, reader};
 pub use layout::{NO_SLOT_OFFSET, RseqArea, ThreadArea};
 pub use symbols::*;
-#[cfg(any(not(any(target_arch = "aarch64", target_arch = "x86_64")), sheaves_keys))]
-pub use {crate::thread::key::can_have_reader, keys::exchange_reader, keys::reader};
