@@ -4,10 +4,9 @@
 //! A loop that may be long calls [`step`] each time. The steps of one hold are counted; those under
 //! a lock that is taken inside of it are steps of that one.
 
-#[cfg(debug_assertions)]
+use core::panic::Location;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-#[cfg(debug_assertions)]
 use crate::tls;
 
 /// The most steps at one hold of the loops that count: no number of theirs in the table of locks in
@@ -17,53 +16,49 @@ pub const STEPS_MAX: usize = 256;
 /// The counts of threads: the thread pointer, and behind it the steps in [`COUNT_BITS`]. Threads
 /// with the same place count less than they do: one that finds the pointer of another begins anew,
 /// and never puts back what the other has counted.
-#[cfg(debug_assertions)]
 static COUNTS: [AtomicUsize; 256] = [const { AtomicUsize::new(0) }; 256];
-#[cfg(debug_assertions)]
 const COUNT_BITS: u32 = 16;
 
 /// What was counted of the hold around another one.
 #[derive(Debug)]
-pub(super) struct Outer(#[cfg(debug_assertions)] usize);
+pub(super) struct Outer(usize);
 
 #[inline]
 pub(super) fn begin() -> Outer {
-    Outer(
-        #[cfg(debug_assertions)]
-        // Relaxed: a thread goes on from what it has written itself, or begins anew.
-        Some(here().swap(0, Ordering::Relaxed)).filter(|count| is_own(*count)).unwrap_or(0),
-    )
+    if !cfg!(debug_assertions) {
+        return Outer(0);
+    }
+    // Relaxed: a thread goes on from what it has written itself, or begins anew.
+    let count = here().swap(0, Ordering::Relaxed);
+    Outer(if is_own(count) { count } else { 0 })
 }
 
 /// Goes on with the hold around this one.
 #[inline]
 pub(super) fn end(outer: &Outer) {
-    #[cfg(debug_assertions)]
-    // Relaxed: as in `begin`.
-    here().store(outer.0, Ordering::Relaxed);
-    #[cfg(not(debug_assertions))]
-    let Outer() = outer;
+    if cfg!(debug_assertions) {
+        // Relaxed: as in `begin`.
+        here().store(outer.0, Ordering::Relaxed);
+    }
 }
 
 /// Counts a step of the calling thread, if it holds a lock. Ends the process at one too many.
 #[inline]
 #[track_caller]
 pub fn step() {
-    #[cfg(debug_assertions)]
-    count_step(core::panic::Location::caller());
+    if cfg!(debug_assertions) {
+        count_step(Location::caller());
+    }
 }
 
 /// Counts the steps of a hold anew: what the caller asked for is not done yet, and a part of it is,
 /// so that the request bounds how often this happens.
 #[inline]
 pub fn restart_steps() {
-    #[cfg(debug_assertions)]
-    // Relaxed: as in `begin`.
-    here().store(0, Ordering::Relaxed);
+    end(&Outer(0));
 }
 
-#[cfg(debug_assertions)]
-fn count_step(place: &core::panic::Location<'_>) {
+fn count_step(place: &Location<'_>) {
     if tls::locks() == 0 {
         return;
     }
@@ -77,12 +72,10 @@ fn count_step(place: &core::panic::Location<'_>) {
     here().store(own | steps, Ordering::Relaxed);
 }
 
-#[cfg(debug_assertions)]
 fn is_own(count: usize) -> bool {
     count >> COUNT_BITS << COUNT_BITS == tls::thread_pointer() << COUNT_BITS
 }
 
-#[cfg(debug_assertions)]
 fn here() -> &'static AtomicUsize {
     let mixed = (tls::thread_pointer() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     &COUNTS[(mixed >> 56) as usize]
