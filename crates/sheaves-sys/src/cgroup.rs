@@ -3,11 +3,7 @@
 //! Both versions are read: the limits of the group, and of all groups above it that are visible.
 //! In a container the group is often the root of what is visible.
 
-use core::ffi::CStr;
-use core::fmt::Write as _;
-
 use crate::process;
-use crate::report::Line;
 
 /// The process's groups cannot be read: there are none, or files cannot be opened any more.
 #[derive(Debug)]
@@ -20,13 +16,9 @@ pub struct Unreadable;
 /// [`Unreadable`].
 pub fn limit_bytes() -> Result<Option<u64>, Unreadable> {
     let mut buffer = [0; 4096];
-    let groups = read(c"/proc/self/cgroup", &mut buffer).ok_or(Unreadable)?;
+    let used = process::read_file(c"/proc/self/cgroup", &mut buffer).ok_or(Unreadable)?;
+    let groups = core::str::from_utf8(&buffer[..used]).map_err(|_| Unreadable)?;
     Ok(limit_under("/sys/fs/cgroup", groups))
-}
-
-fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> Option<&'a str> {
-    let used = process::read_file(path, buffer)?;
-    core::str::from_utf8(&buffer[..used]).ok()
 }
 
 /// The lowest limit below `root`, for a process in `groups`: the text of `/proc/self/cgroup`.
@@ -57,11 +49,10 @@ fn group_of(line: &str) -> Option<(&str, &'static [&'static str], &str)> {
 
 /// The number in a file; `None` for `max`. Version 1 has a number of pages that no machine has.
 fn number_in(root: &str, folder: &str, group: &str, file: &str) -> Option<u64> {
-    let mut path = Line::new();
-    write!(path, "{root}{folder}{group}/{file}\0").ok()?;
-    // A path that is too long was truncated, with its terminator.
-    let path = CStr::from_bytes_with_nul(path.as_bytes()).ok()?;
-    let number: u64 = read(path, &mut [0; 64])?.trim_end().parse().ok()?;
+    let mut text = [0; 64];
+    let path = format_args!("{root}{folder}{group}/{file}");
+    let used = process::read_file_at(path, &mut text)?;
+    let number: u64 = core::str::from_utf8(&text[..used]).ok()?.trim_end().parse().ok()?;
     (number < 1 << 62).then_some(number)
 }
 

@@ -1,10 +1,11 @@
 //! Facts about this process, and small reads of kernel files.
 
 use core::ffi::CStr;
+use core::fmt::{self, Write as _};
 use core::mem::MaybeUninit;
 
 use crate::errno::preserve;
-use crate::report::write_all;
+use crate::report::{Line, write_all};
 use crate::{clock, sandbox};
 
 /// A value of the auxiliary vector, 0 where the kernel does not provide it.
@@ -69,7 +70,7 @@ pub fn scramble(number: u64) -> u64 {
     number ^ (number >> 31)
 }
 
-/// Reads the beginning of a file into `buffer`; `None` where it cannot be opened or read.
+/// Reads the beginning of a file into `buffer`; `None` where it cannot be opened.
 ///
 /// Uses bare system calls: libc's wrappers are cancellation points, where `pthread_cancel` may end
 /// a thread that holds a lock. Async-signal-safe except for `errno`.
@@ -80,6 +81,14 @@ pub fn read_file(path: &CStr, buffer: &mut [u8]) -> Option<usize> {
         used
     };
     read_parts(path, buffer, all).then_some(used)
+}
+
+/// [`read_file`] of a path that is put together; `None` also where it is too long.
+pub(crate) fn read_file_at(path: fmt::Arguments<'_>, buffer: &mut [u8]) -> Option<usize> {
+    let mut text = Line::new();
+    let _ = write!(text, "{path}\0");
+    // A path that is too long was truncated, with its terminator.
+    read_file(CStr::from_bytes_with_nul(text.as_bytes()).ok()?, buffer)
 }
 
 /// Reads some bytes, and returns their number; 0 at the end of the file, without room, and where

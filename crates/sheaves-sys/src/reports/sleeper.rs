@@ -6,11 +6,10 @@
 //! runs has no stack here, and functions without frame pointers are left out. What was read of a
 //! thread that has woken up meanwhile is dropped; no read can fault. Async-signal-safe.
 
-use core::ffi::CStr;
-use core::fmt::{self, Write as _};
+use core::fmt;
 
 use crate::reports::peek::Memory;
-use crate::{errno, process, report, symbol, thread};
+use crate::{errno, process, symbol, thread};
 
 const FRAMES_MAX: usize = 5;
 /// How far up the stack is searched.
@@ -45,10 +44,8 @@ pub fn of(id: i32) -> Stack {
 
 /// Stack pointer and program counter of a thread that sleeps in the kernel.
 fn sleeps_at(id: i32) -> Option<(usize, usize)> {
-    let mut path = report::Line::new();
-    let _ = write!(path, "/proc/self/task/{id}/syscall\0");
     let mut text = [0; 256];
-    let used = process::read_file(CStr::from_bytes_with_nul(path.as_bytes()).ok()?, &mut text)?;
+    let used = process::read_file_at(format_args!("/proc/self/task/{id}/syscall"), &mut text)?;
     // "running", or numbers of which these are the last two.
     let mut words = core::str::from_utf8(&text[..used]).ok()?.split_ascii_whitespace().rev();
     let mut number = || usize::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();

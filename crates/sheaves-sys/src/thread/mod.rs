@@ -1,7 +1,6 @@
 //! Threads: their ids and names, starting, sleeping, signal masks.
 
 use core::ffi::{CStr, c_void};
-use core::fmt::Write as _;
 use core::mem::zeroed;
 use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -78,10 +77,8 @@ pub const NAME_BYTES: usize = 16;
 /// Reads the name of a thread of this process into `name` and returns its length, 0 where it cannot
 /// be read. Async-signal-safe.
 pub fn name(id: i32, name: &mut [u8; NAME_BYTES]) -> usize {
-    let mut path = crate::report::Line::new();
-    let _ = write!(path, "/proc/self/task/{id}/comm\0");
-    let Ok(path) = CStr::from_bytes_with_nul(path.as_bytes()) else { return 0 };
-    let read = || crate::process::read_file(path, name).unwrap_or(0);
+    let path = format_args!("/proc/self/task/{id}/comm");
+    let read = || crate::process::read_file_at(path, name).unwrap_or(0);
     let used = crate::errno::preserve(read);
     if used > 0 && name[used - 1] == b'\n' { used - 1 } else { used }
 }
