@@ -7,7 +7,7 @@
 //! A handler may also interrupt a fork that takes its locks, or releases them, and fork itself.
 //! That fork is not prepared either: other threads have some of the locks.
 
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use core::sync::atomic::{AtomicU8, Ordering};
 
 use crate::lock::word::Word;
 use crate::{futex, tls};
@@ -21,19 +21,6 @@ const TRIES: u8 = 1;
 const HAS_FAILED: u8 = 2;
 /// How the current fork takes locks. Changes under [`super::PREPARING`].
 static MODE: AtomicU8 = AtomicU8::new(WAITS);
-
-/// The current fork has all locks. Changes under [`super::PREPARING`].
-static IS_PREPARED: AtomicBool = AtomicBool::new(false);
-
-pub(super) fn note_prepared(is_prepared: bool) {
-    // Relaxed: under the lock.
-    IS_PREPARED.store(is_prepared, Ordering::Relaxed);
-}
-
-pub(super) fn is_prepared() -> bool {
-    // Relaxed: as above.
-    IS_PREPARED.load(Ordering::Relaxed)
-}
 
 /// Before the locks of a fork are taken.
 pub(super) fn begin() {

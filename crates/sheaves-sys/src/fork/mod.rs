@@ -101,6 +101,9 @@ static UNKNOWN: AtomicU32 = AtomicU32::new(0);
 #[unsafe(link_section = ".sheaves_load")]
 static IS_ALONE: AtomicBool = AtomicBool::new(false);
 
+/// The current fork has all locks. Changes under [`PREPARING`].
+static HAS_ALL: AtomicBool = AtomicBool::new(false);
+
 /// Number of runs of the prepare handler: a test can prove that the registration works.
 #[unsafe(link_section = ".sheaves_load")]
 static PREPARED: AtomicUsize = AtomicUsize::new(0);
@@ -142,8 +145,8 @@ pub fn handlers_of(layer: usize) -> Option<&'static Handlers> {
 
 /// Runs a handler of every layer that has prepared, the lowest first, and ends the fork.
 fn finish(run: impl Fn(&Handlers)) {
-    attempt::note_prepared(false);
-    // Relaxed, both: under the lock, which the forking thread holds.
+    // Relaxed, all: under the lock, which the forking thread holds.
+    HAS_ALL.store(false, Ordering::Relaxed);
     let ready = READY.load(Ordering::Relaxed);
     let layers = (0..LAYERS).filter(|layer| ready & (1 << layer) != 0);
     layers.filter_map(handlers_of).for_each(run);
@@ -176,7 +179,7 @@ extern "C" fn prepare() {
         has_all = prepare_layers();
     }
     if has_all {
-        attempt::note_prepared(true);
+        HAS_ALL.store(true, Ordering::Relaxed);
     } else {
         finish(|handlers| (handlers.parent)());
     }
@@ -311,7 +314,8 @@ fn run_pending_handlers_slow() {
 
 /// True while the calling thread has all locks for a fork: not while it takes or releases them.
 fn is_prepared() -> bool {
-    PREPARING.is_forking() && attempt::is_prepared()
+    // Relaxed: under the lock.
+    PREPARING.is_forking() && HAS_ALL.load(Ordering::Relaxed)
 }
 
 /// Maps the page that the kernel clears in children. Before there are threads.
