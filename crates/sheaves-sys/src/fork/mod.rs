@@ -167,7 +167,8 @@ extern "C" fn prepare() {
     let mut has_all = false;
     // Once, but in the child of a handler that has interrupted this and forked, and released all.
     while !PREPARING.is_forking() {
-        if tls::locks() == 0 {
+        // Not in a signal handler that has interrupted the acquisition of this very word.
+        if tls::locks() == 0 && !PREPARING.is_owned_here() {
             PREPARING.acquire_for_fork();
         } else if PREPARING.try_acquire() {
             PREPARING.note_fork();
@@ -358,3 +359,7 @@ pub fn register() {
 }
 
 crate::run_when_loaded!(register());
+
+#[cfg(all(test, target_arch = "x86_64"))]
+#[path = "../../tests/unit/fork.rs"]
+mod tests;
