@@ -128,8 +128,10 @@ fn leave_slow(entered: Entered) {
             Left::NoSection => {}
         }
     }
+    // Without an area a thread does not know its own ones.
+    let is_none = tls::HAS_AREA && tls::shared_sections() == 0;
     // Release pairs with the Acquire of the scan. Relaxed on failure: nothing was changed. [R4]
-    let less = |count: u64| count.checked_sub(1);
+    let less = |count: u64| count.checked_sub(1).filter(|_| !is_none);
     if OVERFLOW.fetch_update(Ordering::Release, Ordering::Relaxed, less).is_err() {
         report::die(format_args!("rcu: a read section is left that was not entered"));
     }

@@ -87,6 +87,23 @@ fn a_section_without_memory_is_waited_for() {
     assert_eq!(statistics().records, 0);
 }
 
+/// Of a thread that has none. Otherwise a grace period would not wait for the other thread.
+#[test]
+fn a_section_of_another_thread_is_not_left() {
+    if in_own_process("shared::a_section_of_another_thread_is_not_left") {
+        return;
+    }
+    assert!(!in_child(|| {
+        std::thread::scope(|scope| {
+            let _stop = read_without_memory(scope);
+            // SAFETY: no section is open here, which ends the process.
+            unsafe { raw::unlock() };
+            // SAFETY: ends the child at once, where it goes on.
+            unsafe { libc::_exit(0) }
+        })
+    }));
+}
+
 /// No sequence tells the grace periods of such sections from each other.
 #[test]
 fn each_section_without_memory_is_reported() {
