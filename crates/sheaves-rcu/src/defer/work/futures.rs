@@ -6,8 +6,7 @@
 //!
 //! # Invariants
 //! A node is on the list exactly while it carries the list's number. Its future is pinned all that
-//! time, and takes the node off when it is dropped. Nodes are accessed under the lock only, through
-//! raw pointers: there is never a reference to a whole node.
+//! time, and takes the node off when it is dropped. Nodes are accessed under the lock only.
 
 use core::mem::replace;
 use core::ptr::null_mut;
@@ -22,12 +21,8 @@ use crate::grace::period::{self, GENERATIONS};
 
 /// A future on the list, or about to be.
 pub(crate) struct Node {
-    links: Links,
     number: u64,
     waker: Option<Waker>,
-}
-
-struct Links {
     next: *mut Node,
     previous: *mut Node,
     /// The generation of the list that the node is on.
@@ -37,15 +32,7 @@ struct Links {
 impl Node {
     /// A node that is not on the list.
     pub(crate) const fn of(number: u64) -> Node {
-        let links = Links { next: null_mut(), previous: null_mut(), list: None };
-        Node { links, number, waker: None }
-    }
-
-    /// # Safety
-    /// The node is null or valid, and the lock is held as long as the links are used.
-    unsafe fn links<'a>(node: *mut Node) -> Option<&'a mut Links> {
-        // SAFETY: valid by the contract.
-        (!node.is_null()).then(|| unsafe { &mut (*node).links })
+        Node { number, waker: None, next: null_mut(), previous: null_mut(), list: None }
     }
 }
 
@@ -70,6 +57,12 @@ struct Queue {
 
 impl Queue {
     const EMPTY: Queue = Queue { first: null_mut(), last: null_mut() };
+
+    /// The number of the first future.
+    fn number(&self) -> Option<u64> {
+        // SAFETY: null, or on the list, and used under the lock only.
+        unsafe { self.first.as_ref() }.map(|node| node.number)
+    }
 }
 
 // SAFETY: the nodes are used under the lock only, and wakers may be sent.
@@ -85,13 +78,11 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// The node is valid and used here only, and stays at its address until it is taken off.
 pub(crate) unsafe fn enlist(node: *mut Node, waker: Option<Waker>) {
     let mut list = list();
-    // SAFETY: valid by the contract, and it does not change.
-    let number = unsafe { (*node).number };
     match waker {
         // SAFETY: the same contract.
-        Some(_) => unsafe { list.link(node, number) },
+        Some(_) => unsafe { list.link(node) },
         // SAFETY: the same contract.
-        None => unsafe { list.unlink(node, number) },
+        None => unsafe { list.unlink(node) },
     }
     // SAFETY: the node is used under the lock, which is held.
     let before = replace(unsafe { &mut (*node).waker }, waker);
@@ -119,16 +110,17 @@ impl List {
     ///
     /// # Safety
     /// As for [`enlist`].
-    unsafe fn link(&mut self, node: *mut Node, number: u64) {
-        let list = Some(self.generation);
+    unsafe fn link(&mut self, node: *mut Node) {
         // SAFETY: valid by the contract, and used under the lock only.
-        let Some(links) = (unsafe { Node::links(node) }).filter(|links| links.list != list) else {
+        let new = unsafe { &mut *node };
+        if new.list == Some(self.generation) {
             return;
-        };
-        let queue = self.queue(number);
-        *links = Links { next: null_mut(), previous: queue.last, list };
+        }
+        new.list = Some(self.generation);
+        let queue = self.queue(new.number);
+        (new.next, new.previous) = (null_mut(), queue.last);
         // SAFETY: null, or on the list, and so another node.
-        match unsafe { Node::links(queue.last) } {
+        match unsafe { queue.last.as_mut() } {
             Some(last) => last.next = node,
             None => queue.first = node,
         }
@@ -141,62 +133,43 @@ impl List {
     ///
     /// # Safety
     /// The node is valid.
-    unsafe fn unlink(&mut self, node: *mut Node, number: u64) {
+    unsafe fn unlink(&mut self, node: *mut Node) {
         // SAFETY: valid by the contract, and used under the lock only.
-        let Some(links) =
-            (unsafe { Node::links(node) }).filter(|links| links.list == Some(self.generation))
-        else {
+        let node = unsafe { &mut *node };
+        if node.list != Some(self.generation) {
             return;
-        };
+        }
+        node.list = None;
         // Relaxed: changes under the lock.
         COUNT.fetch_sub(1, Ordering::Relaxed);
-        links.list = None;
-        let queue = self.queue(number);
+        let queue = self.queue(node.number);
         // SAFETY: null, or on the list, and so another node.
-        match unsafe { Node::links(links.previous) } {
-            Some(previous) => previous.next = links.next,
-            None => queue.first = links.next,
+        match unsafe { node.previous.as_mut() } {
+            Some(previous) => previous.next = node.next,
+            None => queue.first = node.next,
         }
         // SAFETY: as above.
-        match unsafe { Node::links(links.next) } {
-            Some(next) => next.previous = links.previous,
-            None => queue.last = links.previous,
+        match unsafe { node.next.as_mut() } {
+            Some(next) => next.previous = node.previous,
+            None => queue.last = node.previous,
         }
-    }
-
-    /// The first node of each queue, with its number.
-    fn heads(&self) -> impl Iterator<Item = (*mut Node, u64)> {
-        let heads = self.queues.iter().map(|queue| queue.first).filter(|node| !node.is_null());
-        // SAFETY: on the list, and used under the lock only.
-        heads.map(|node| (node, unsafe { (*node).number }))
     }
 
     /// Takes a node off the list whose grace period is over. Returns its waker.
     fn take_ready(&mut self) -> Option<Waker> {
-        let (node, number) = self.heads().find(|(_, number)| GENERATIONS.is_complete(*number))?;
-        // SAFETY: a node on the list.
-        unsafe { self.take(node, number) }
+        let is_over = |number| GENERATIONS.is_complete(number);
+        let queue = self.queues.iter().position(|queue| queue.number().is_some_and(is_over))?;
+        self.take_first(queue)
     }
 
     /// Takes the first node of a queue off the list. Returns its waker.
     fn take_first(&mut self, queue: usize) -> Option<Waker> {
-        let node = self.queues[queue].first;
-        if node.is_null() {
-            return None;
-        }
-        // SAFETY: on the list, and used under the lock only.
-        let number = unsafe { (*node).number };
-        // SAFETY: a node on the list.
-        unsafe { self.take(node, number) }
-    }
-
-    /// # Safety
-    /// The node is on the list.
-    unsafe fn take(&mut self, node: *mut Node, number: u64) -> Option<Waker> {
-        // SAFETY: the same contract.
-        unsafe { self.unlink(node, number) };
-        // SAFETY: as above; it is used under the lock, which is held.
-        unsafe { (*node).waker.take() }
+        let first = self.queues[queue].first;
+        // SAFETY: null, or on the list, and used under the lock only.
+        let waker = unsafe { first.as_mut() }?.waker.take();
+        // SAFETY: on the list.
+        unsafe { self.unlink(first) };
+        waker
     }
 }
 
@@ -206,7 +179,7 @@ pub(crate) fn lowest() -> Option<u64> {
     if COUNT.load(Ordering::SeqCst) == 0 {
         return None;
     }
-    list().heads().map(|(_, number)| number).min()
+    list().queues.iter().filter_map(Queue::number).min()
 }
 
 /// Waits for the next grace period that a future waits for. True if one waits.
