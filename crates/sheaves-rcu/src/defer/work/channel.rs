@@ -120,14 +120,6 @@ impl Channel {
         // SAFETY: a grace period has passed; the rest is the contract of `free_later`.
         unsafe { (self.free)(object) };
     }
-
-    /// Frees an object by its head, which was claimed with its offset in the object.
-    fn free_linked(&self, head: *mut Head) {
-        // SAFETY: valid until it is freed, by the contract of `free_later_with`.
-        if let Some(offset) = unsafe { (*head).finish() } {
-            self.free_one(head.expose_provenance() - offset);
-        }
-    }
 }
 
 fn all() -> impl Iterator<Item = &'static Channel> {
@@ -155,8 +147,15 @@ pub(crate) fn seal_all() -> bool {
 pub(crate) fn free_ready() -> bool {
     let mut any = false;
     for channel in all() {
+        let free_linked = |head: *mut Head| {
+            // The head was claimed with its offset in the object.
+            // SAFETY: valid until it is freed, by the contract of `free_later_with`.
+            if let Some(offset) = unsafe { (*head).finish() } {
+                channel.free_one(head.expose_provenance() - offset);
+            }
+        };
         for shard in &channel.shards {
-            any |= shard.reclaim(|entry| channel.free_one(entry), |head| channel.free_linked(head));
+            any |= shard.reclaim(|entry| channel.free_one(entry), free_linked);
         }
     }
     watch::end(watch::DRIVER);
