@@ -43,7 +43,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 use sheaves_sys::fork::{self, Handlers};
 use sheaves_sys::membarrier::Reach;
-use sheaves_sys::{clock, futex, probe, report, request, thread};
+use sheaves_sys::{clock, futex, probe, report, request, thread, tls};
 
 use super::expedite::{self, Urgency};
 use super::stall::{self, SHARED};
@@ -386,7 +386,7 @@ sheaves_sys::announce_when_loaded!(GracePeriods, &HANDLERS);
 /// does not wait for the leader, which may wait for the thread that forks. A thread that leads
 /// forks only in a signal handler or the program's function for stalls, and goes on leading.
 fn restart_in_child() {
-    if !GENERATIONS.is_led_here() {
+    if GENERATIONS.leader() != tls::thread_pointer() {
         sheaves_sys::restart_word!(SCANNING, false);
         GENERATIONS.restart_in_child();
         stall::restart_in_child();

@@ -186,15 +186,10 @@ impl Generations {
         sheaves_sys::restart_word!(self.lead, 0);
     }
 
-    /// The leader's thread pointer, 0 if no thread leads. For the child of a fork.
+    /// The leader's thread pointer, 0 if no thread leads. For the child of a fork, and for a signal
+    /// handler of the leader.
     pub(crate) fn leader(&self) -> usize {
-        // Relaxed: a number from before the fork, if it matters.
+        // Relaxed: a number from before the fork, or the thread's own.
         self.lead.load(Ordering::Relaxed)
-    }
-
-    /// True if the calling thread leads. For a signal handler of that thread.
-    pub(crate) fn is_led_here(&self) -> bool {
-        // Relaxed: only the thread itself stores and removes its own pointer.
-        self.lead.load(Ordering::Relaxed) == thread_pointer()
     }
 }
