@@ -177,9 +177,9 @@ const DROPS_MAX: usize = 64;
 
 /// Entries that readers may still use.
 ///
-/// Each shard has three lists: an open one, to which entries are added; a sealed one, which waits
-/// for its cookie; and one whose cookie has passed. A thread that adds an entry runs destructors of
-/// the last one, after it has released the lock, unless it is in one: its stack is limited.
+/// Each shard has two lists: an open one, to which entries are added, and a sealed one. That waits
+/// for its cookie. Then threads that add entries run its destructors, some at a time, after they
+/// have released the lock, unless they are in one: their stacks are limited.
 ///
 /// # Invariants
 /// The entries of a list have left all tables before the list's cookie is made.
@@ -209,40 +209,34 @@ struct Lists<K, V> {
     open: Unlinked<K, V>,
     count: usize,
     sealed: Unlinked<K, V>,
-    /// The cookie of the sealed list, if that has entries.
+    /// The cookie of the sealed list, until it has passed.
     cookie: Option<Cookie>,
-    ready: Unlinked<K, V>,
 }
 
 impl<K, V> Lists<K, V> {
     const fn new() -> Lists<K, V> {
         const { assert!(BATCH <= DROPS_MAX) };
-        Lists {
-            open: Unlinked::new(),
-            count: 0,
-            sealed: Unlinked::new(),
-            cookie: None,
-            ready: Unlinked::new(),
-        }
+        Lists { open: Unlinked::new(), count: 0, sealed: Unlinked::new(), cookie: None }
     }
 
-    /// Returns entries whose cookie has passed, for the caller to drop, and a cookie that the
-    /// caller must start.
+    /// True if there are entries whose cookie has passed.
+    fn is_ready(&mut self) -> bool {
+        self.cookie = self.cookie.filter(|cookie| !cookie.has_passed());
+        self.cookie.is_none() && !self.sealed.is_empty()
+    }
+
+    /// After [`Lists::is_ready`]: returns entries whose cookie has passed, for the caller to drop,
+    /// and a cookie that the caller must start.
     fn turn(&mut self, at_least: usize, most: usize) -> (Unlinked<K, V>, Option<Cookie>) {
-        let has_passed = self.cookie.is_some_and(Cookie::has_passed);
-        if has_passed && self.ready.is_empty() {
-            self.ready = self.sealed.take();
-            self.cookie = None;
-        }
-        let ready = self.ready.split(most);
         if self.cookie.is_some() {
-            let is_time = !has_passed && self.count.is_multiple_of(at_least);
-            return (ready, self.cookie.filter(|_| is_time));
+            let is_time = self.count.is_multiple_of(at_least);
+            return (Unlinked::new(), self.cookie.filter(|_| is_time));
         }
-        if self.count < at_least {
+        let ready = self.sealed.split(most);
+        if !self.sealed.is_empty() || self.count < at_least {
             return (ready, None);
         }
-        self.sealed = self.open.take();
+        self.sealed = core::mem::replace(&mut self.open, Unlinked::new());
         self.count = 0;
         // After the last entry was added. INVARIANT: nothing is added to it any more.
         self.cookie = Some(Cookie::get());
@@ -288,11 +282,11 @@ impl<K, V> Limbo<K, V> {
         let mut is_empty = true;
         for shard in &self.shards {
             // Once for each list.
-            for _ in 0..3 {
+            for _ in 0..2 {
                 self.turn(shard.lock(), 1, usize::MAX);
             }
-            let Lists { open, sealed, ready, .. } = &*shard.lock();
-            is_empty &= [open, sealed, ready].into_iter().all(Unlinked::is_empty);
+            let lists = shard.lock();
+            is_empty &= lists.open.is_empty() && lists.sealed.is_empty();
         }
         is_empty
     }
@@ -300,7 +294,7 @@ impl<K, V> Limbo<K, V> {
     /// Unlocks the lists, and does the work of [`Lists::turn`].
     fn turn(&self, mut lists: Held<'_, Lists<K, V>>, at_least: usize, most: usize) {
         let map = core::ptr::from_ref(self).addr() | DESTRUCTORS;
-        let is_nested = most == DROPS_MAX && !lists.ready.is_empty() && is_inside(map);
+        let is_nested = lists.is_ready() && most == DROPS_MAX && is_inside(map);
         let (ready, cookie) = lists.turn(at_least, if is_nested { 0 } else { most });
         drop(lists);
         cookie.into_iter().for_each(Cookie::start);
@@ -329,10 +323,6 @@ impl<K, V> Unlinked<K, V> {
 
     fn is_empty(&self) -> bool {
         self.0.is_null()
-    }
-
-    fn take(&mut self) -> Unlinked<K, V> {
-        core::mem::replace(self, Unlinked::new())
     }
 
     /// Takes the first entries, this many.
