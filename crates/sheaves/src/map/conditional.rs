@@ -72,13 +72,17 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         make: impl FnOnce() -> V,
         guard: &'g Guard,
     ) -> Result<&'g V, &'g V> {
-        let mut is_made = false;
-        let make = || {
-            is_made = true;
-            make()
+        if let Some(value) = self.get(&key, guard) {
+            return Err(value);
+        }
+        let chain = self.tables.lock_or_make(self.tables.hash(&key), guard);
+        let Some(found) = chain.find(&key) else {
+            // First, so that in any case the key is dropped without the lock.
+            let value = self.call(make);
+            return Ok(self.add(chain, Owned(Entry::new(key, value)), guard));
         };
-        let value = self.get_or_insert_with(key, make, guard);
-        if is_made { Ok(value) } else { Err(value) }
+        // SAFETY: it was in the map in the guard's section, so it is not ended before that.
+        Err(unsafe { &(*found.entry()).value })
     }
 
     /// The value of a key, or this one, which it gets if it has none.

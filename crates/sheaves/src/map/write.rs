@@ -45,17 +45,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         make: impl FnOnce() -> V,
         guard: &'g Guard,
     ) -> &'g V {
-        if let Some(value) = self.get(&key, guard) {
-            return value;
-        }
-        let chain = self.lock_or_make(self.tables.hash(&key), guard);
-        let Some(found) = chain.find(&key) else {
-            // First, so that in any case the key is dropped without the lock.
-            let value = self.call(make);
-            return self.add(chain, Owned(Entry::new(key, value)), guard);
-        };
-        // SAFETY: it was in the map in the guard's section, so it is not ended before that.
-        unsafe { &(*found.entry()).value }
+        self.try_insert_with(key, make, guard).unwrap_or_else(|value| value)
     }
 
     /// Removes an entry; returns its value, valid as long as the guard.
