@@ -49,7 +49,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         value: V,
         guard: &'g Guard,
     ) -> Result<&'g V, OccupiedError<'g, V>> {
-        let chain = self.lock_or_make(self.tables.hash(&key), guard);
+        let chain = self.tables.lock_or_make(self.tables.hash(&key), guard);
         let Some(found) = chain.find(&key) else {
             return Ok(self.add(chain, Owned(Entry::new(key, value)), guard));
         };
@@ -219,7 +219,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     where
         K: Borrow<Q>,
     {
-        let chain = self.lock(self.tables.hash(key), guard)?;
+        let chain = self.tables.lock(self.tables.hash(key), guard)?;
         let found = chain.find(key)?;
         let entry = self.take(chain, &found, guard);
         Some((&entry.key, &entry.value))
@@ -253,7 +253,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     where
         K: Borrow<Q>,
     {
-        let Some(chain) = self.lock(self.tables.hash(key), guard) else { return Ok(None) };
+        let Some(chain) = self.tables.lock(self.tables.hash(key), guard) else { return Ok(None) };
         let Some(found) = chain.find(key) else { return Ok(None) };
         // SAFETY: it was in the map in the guard's section, so it is not ended before that.
         let entry = unsafe { &*found.entry() };

@@ -25,7 +25,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         }
         // Before the lock is taken: meanwhile the bucket is loaded, and others need not wait.
         let entry = Owned(Entry::new(key, value));
-        let chain = self.lock_or_make(hash, guard);
+        let chain = self.tables.lock_or_make(hash, guard);
         // SAFETY: by the invariant of its owner.
         let Some(found) = chain.find(unsafe { &(*entry.0).key }) else {
             self.add(chain, entry, guard);
@@ -81,7 +81,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         make: impl FnOnce(Option<&V>) -> Option<V>,
         guard: &'g Guard,
     ) -> Option<&'g V> {
-        let chain = self.lock_or_make(self.tables.hash(&key), guard);
+        let chain = self.tables.lock_or_make(self.tables.hash(&key), guard);
         let Some(found) = chain.find(&key) else {
             // First, so that in any case the key is dropped without the lock.
             let value = self.call(|| make(None))?;
@@ -112,7 +112,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
                 if keep(key, value) {
                     continue;
                 }
-                let Some(chain) = self.lock(self.tables.hash(key), guard) else { return };
+                let Some(chain) = self.tables.lock(self.tables.hash(key), guard) else { return };
                 if let Some(found) = chain.find(key).filter(|found| found.entry() == entry) {
                     self.take(chain, &found, guard);
                 }
@@ -146,17 +146,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     pub(super) fn call<R>(&self, make: impl FnOnce() -> R) -> R {
         let _inside = Inside::begin(self.tables.address());
         make()
-    }
-
-    /// Locks the chain of a hash; `None` without a table. Does its part of a resize.
-    #[inline]
-    pub(super) fn lock<'g>(&'g self, hash: u64, guard: &'g Guard) -> Option<Locked<'g, K, V>> {
-        self.tables.lock(hash, guard)
-    }
-
-    #[inline]
-    pub(super) fn lock_or_make<'g>(&'g self, hash: u64, guard: &'g Guard) -> Locked<'g, K, V> {
-        self.tables.lock_or_make(hash, guard)
     }
 
     /// Adds an entry to its chain, which does not contain its key; returns its value.
