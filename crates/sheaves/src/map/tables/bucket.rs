@@ -197,7 +197,7 @@ impl<P: Place> Bucket<P> {
         // SAFETY: the caller's contract.
         while let Some(next) = unsafe { bucket.next() } {
             bucket = next;
-            let word = bucket.word.own();
+            let word = bucket.word();
             if let Some(place) = Places::vacant(word).next() {
                 bucket.places[place].fill(&bucket.stamp, content);
                 bucket.word.publish(word | (tag << (8 * place)));
@@ -281,7 +281,7 @@ impl<'a, P: Place> Held<'a, P> {
             return self.word & OCCUPIED == 0;
         }
         let word = &found.bucket.word;
-        word.publish(word.own() & others);
+        word.publish(word.load() & others);
         false
     }
 

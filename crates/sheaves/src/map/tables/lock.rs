@@ -44,13 +44,6 @@ impl Word {
         self.0.load(Ordering::Acquire)
     }
 
-    /// The tags of a later bucket, whose chain the caller has locked.
-    #[inline(always)]
-    pub(in crate::map) fn own(&self) -> u64 {
-        // Relaxed: changes under the lock.
-        self.0.load(Ordering::Relaxed)
-    }
-
     /// Publishes entries: of a later bucket, or of one that no other thread reaches yet.
     #[inline(always)]
     pub(in crate::map) fn publish(&self, word: u64) {
