@@ -35,11 +35,6 @@ impl<K, V> Place for Address<K, V> {
     }
 
     #[inline(always)]
-    fn begin(&self, content: *mut Entry<K, V>) {
-        self.replace(content);
-    }
-
-    #[inline(always)]
     fn fill(&self, (): &(), content: *mut Entry<K, V>) {
         self.replace(content);
     }

@@ -21,7 +21,7 @@ fn an_entry_that_others_do_not_find_yet_is_told_from_a_published_one() {
     let add = |content| {
         let mut held = bucket.lock_free().unwrap();
         // SAFETY: the bucket outlives this, and no other thread has it.
-        assert!(unsafe { held.add(TAG, content) }.is_none());
+        assert!(unsafe { bucket.add(&mut held.word, TAG, content) }.is_none());
         held
     };
     drop(add(other));

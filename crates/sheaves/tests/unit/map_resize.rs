@@ -236,7 +236,7 @@ fn fork_during_a_move(copied: Option<usize>) {
             unsafe { target.add(&mut word, tag, entry) };
             count += 1;
             if copied == Some(count) {
-                target.publish(word);
+                target.word.publish(word);
                 pause();
             }
         };
@@ -245,7 +245,7 @@ fn fork_during_a_move(copied: Option<usize>) {
             unsafe { held.first.for_each(held.word, &mut copy) };
         }
         assert!(count > 6, "entries in both, and an overflow bucket");
-        target.publish(word);
+        target.word.publish(word);
         // SAFETY: as `move_unit` does.
         unsafe { low.mark() };
         if copied.is_none() {

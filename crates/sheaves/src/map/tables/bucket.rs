@@ -41,10 +41,8 @@ pub(in crate::map) trait Place: Sized {
     /// The content, also of one that was occupied.
     fn load(&self) -> Self::Content;
 
-    /// Occupies it for the first time, before other threads reach the bucket.
-    fn begin(&self, content: Self::Content);
-
-    /// Occupies it, under the chain's lock. The tag is published after that.
+    /// Occupies it: under the chain's lock, or before other threads reach the bucket. The tag is
+    /// published after that.
     fn fill(&self, stamp: &Self::Stamp, content: Self::Content);
 
     /// Replaces the entry by another one with the same key, under the chain's lock.
@@ -61,7 +59,7 @@ pub(in crate::map) trait Place: Sized {
 /// See above. All zeros is an empty bucket.
 #[repr(C, align(64))]
 pub(in crate::map) struct Bucket<P: Place> {
-    word: Word,
+    pub(super) word: Word,
     /// The next bucket of the chain, once there are more entries than places.
     next: AtomicPtr<Bucket<P>>,
     stamp: P::Stamp,
@@ -209,7 +207,7 @@ impl<P: Place> Bucket<P> {
         let made = unsafe { Sheaves.alloc_zeroed(layout) }.cast::<Bucket<P>>();
         // SAFETY: null, or an empty bucket that no other thread knows.
         let Some(fresh) = (unsafe { made.as_ref() }) else { handle_alloc_error(layout) };
-        fresh.places[0].begin(content);
+        fresh.places[0].fill(&fresh.stamp, content);
         fresh.word.publish(tag);
         // Release pairs with the Acquire in `next`. [M3]
         bucket.next.store(made, Ordering::Release);
@@ -237,26 +235,6 @@ impl<P: Place> Bucket<P> {
             word = bucket.word();
         }
     }
-
-    /// [`Bucket::add`] to a chain that no other thread reaches yet.
-    ///
-    /// # Safety
-    /// As there.
-    #[inline(always)]
-    pub(in crate::map) unsafe fn begin(&self, word: &mut u64, tag: u64, content: P::Content) {
-        if let Some(place) = Places::vacant(*word).next() {
-            self.places[place].begin(content);
-            *word |= tag << (8 * place);
-        } else {
-            // SAFETY: the caller's contract.
-            unsafe { self.add(word, tag, content) };
-        }
-    }
-
-    /// Publishes the entries of a chain that no other thread reaches yet.
-    pub(in crate::map) fn publish(&self, word: u64) {
-        self.word.publish(word);
-    }
 }
 
 /// The lock of a chain, with the word that unlocking publishes.
@@ -283,20 +261,6 @@ impl<'a, P: Place> Held<'a, P> {
         let word = &found.bucket.word;
         word.publish(word.load() & others);
         false
-    }
-
-    /// [`Bucket::add`] to the chain that is locked.
-    ///
-    /// # Safety
-    /// As there; the lock is held.
-    #[inline]
-    pub(in crate::map) unsafe fn add(
-        &mut self,
-        tag: u64,
-        content: P::Content,
-    ) -> Option<*const Bucket<P>> {
-        // SAFETY: the caller's contract.
-        unsafe { self.first.add(&mut self.word, tag, content) }
     }
 
     /// Marks the chain as moved, unlocks it, and frees its overflow buckets after a grace period.

@@ -286,9 +286,9 @@ impl<P: Rehash<S>, S> Tables<P, S> {
     #[inline]
     pub(in crate::map) fn add(&self, chain: Chain<'_, P>, content: P::Content) {
         let Chain { table, mut held, hash } = chain;
-        let first = held.first;
-        // SAFETY: buckets are not freed during the guard's section.
-        let added = unsafe { held.add(tag_of(hash), P::with_hash(content, hash, table)) };
+        let (first, content) = (held.first, P::with_hash(content, hash, table));
+        // SAFETY: buckets are not freed during the guard's section, and the lock is held.
+        let added = unsafe { first.add(&mut held.word, tag_of(hash), content) };
         drop(held);
         table.count().increment();
         // Chains of more than two buckets tell of a bad hash, which makes few of them longer.

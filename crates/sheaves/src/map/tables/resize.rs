@@ -232,7 +232,7 @@ impl<P: Rehash<S>, S> Tables<P, S> {
             self.copy_chain(chain, old, new, unit, &mut words);
         }
         // Published first, so that what a mark leads to is complete.
-        new.chains(unit, units).zip(words).for_each(|(bucket, word)| bucket.publish(word));
+        new.chains(unit, units).zip(words).for_each(|(bucket, word)| bucket.word.publish(word));
         // In order: where the first chain is not marked, the second is not either, and where it is,
         // the new ones have the entries of both. Iterations look at the first.
         for chain in held.into_iter().flatten() {
@@ -262,7 +262,7 @@ impl<P: Rehash<S>, S> Tables<P, S> {
             let word = &mut words[side % GROWTH_SMALL];
             // SAFETY: buckets are not freed during the caller's read section, and the old locks
             // keep other threads from these.
-            unsafe { target.begin(word, tag, P::with_hash(content, hash, new)) };
+            unsafe { target.add(word, tag, P::with_hash(content, hash, new)) };
         };
         // SAFETY: as above.
         unsafe { chain.first.for_each(chain.word, copy) };

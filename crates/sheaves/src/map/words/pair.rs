@@ -71,13 +71,6 @@ impl Place for Pair {
     }
 
     #[inline(always)]
-    fn begin(&self, (key, value): Words) {
-        // Relaxed, both: the tag publishes them.
-        self.key.store(key, Ordering::Relaxed);
-        self.value.store(value, Ordering::Relaxed);
-    }
-
-    #[inline(always)]
     fn fill(&self, version: &Version, (key, value): Words) {
         // Relaxed: changes under the lock.
         let next = version.0.load(Ordering::Relaxed).wrapping_add(1);
