@@ -171,7 +171,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         entry: Owned<K, V>,
         guard: &'g Guard,
     ) -> (&'g V, &'g V) {
-        let (hash, new) = (chain.hash(), entry.into_raw());
+        let (hash, new) = (chain.hash, entry.into_raw());
         self.tables.replace(chain, found, new);
         let old = &self.retire(hash, found.entry(), guard).value;
         // SAFETY: as in `add`.
@@ -186,7 +186,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         found: &Found<'g, Address<K, V>>,
         guard: &'g Guard,
     ) -> &'g Entry<K, V> {
-        let hash = chain.hash();
+        let hash = chain.hash;
         self.tables.take(chain, found);
         self.retire(hash, found.entry(), guard)
     }

@@ -74,8 +74,8 @@ fn child_finds_no_entry_that_another_thread_was_filling() {
     let _alone = alone();
     for entries in [1, 5] {
         fork_beside(entries, |chain| {
-            let first = chain.first();
-            first.places()[entries as usize].fill(first.stamp(), (entries, entries));
+            let first = chain.held.first;
+            first.places[entries as usize].fill(&first.stamp, (entries, entries));
             assert!(chain.search(|words| words.0 == entries).is_none());
         });
     }

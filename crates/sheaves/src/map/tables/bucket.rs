@@ -62,8 +62,8 @@ pub(in crate::map) struct Bucket<P: Place> {
     pub(super) word: Word,
     /// The next bucket of the chain, once there are more entries than places.
     next: AtomicPtr<Bucket<P>>,
-    stamp: P::Stamp,
-    places: [P; PLACES],
+    pub(in crate::map) stamp: P::Stamp,
+    pub(in crate::map) places: [P; PLACES],
 }
 
 /// An entry and its place.
@@ -90,16 +90,6 @@ impl<P: Place> Bucket<P> {
     #[inline(always)]
     pub(in crate::map) fn word(&self) -> u64 {
         self.word.load()
-    }
-
-    #[inline(always)]
-    pub(in crate::map) fn stamp(&self) -> &P::Stamp {
-        &self.stamp
-    }
-
-    #[inline(always)]
-    pub(in crate::map) fn places(&self) -> &[P; PLACES] {
-        &self.places
     }
 
     /// What is at a place.

@@ -32,7 +32,7 @@ impl<P: Place> Bucket<P> {
     ) -> usize {
         let word = self.word();
         let mut count = 0;
-        for (place, content) in self.places().iter().enumerate() {
+        for (place, content) in self.places.iter().enumerate() {
             copies[count % COPIES] = copy(content);
             count += (word >> (8 * place + 7) & 1) as usize;
         }

@@ -55,21 +55,11 @@ pub(in crate::map) struct Tables<P: Place, S> {
 /// A locked chain and its table.
 pub(in crate::map) struct Chain<'g, P: Place> {
     table: &'g Table<P>,
-    held: Held<'g, P>,
-    hash: u64,
+    pub(in crate::map) held: Held<'g, P>,
+    pub(in crate::map) hash: u64,
 }
 
 impl<'g, P: Place> Chain<'g, P> {
-    #[inline(always)]
-    pub(in crate::map) fn hash(&self) -> u64 {
-        self.hash
-    }
-
-    #[cfg(test)]
-    pub(in crate::map) fn first(&self) -> &'g Bucket<P> {
-        self.held.first
-    }
-
     /// Searches the chain for an entry.
     #[inline(always)]
     pub(in crate::map) fn search(

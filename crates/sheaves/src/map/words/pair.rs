@@ -116,7 +116,7 @@ impl Bucket<Pair> {
     pub(super) unsafe fn value_of(&self, tag: u64, key: u64) -> Result<Option<u64>, Moved> {
         let mut bucket = self;
         loop {
-            let version = bucket.stamp().begin();
+            let version = bucket.stamp.begin();
             let word = bucket.word();
             if word & MOVED != 0 {
                 return Err(Moved);
@@ -127,7 +127,7 @@ impl Bucket<Pair> {
                 (other == key).then_some(value)
             });
             if found.is_some() {
-                if bucket.stamp().is_still(version) {
+                if bucket.stamp.is_still(version) {
                     return Ok(found);
                 }
                 continue;
@@ -147,9 +147,9 @@ impl Part<Pair> for Words {
     #[inline(always)]
     fn copy(bucket: &Bucket<Pair>, copies: &mut [Words; COPIES]) -> usize {
         loop {
-            let version = bucket.stamp().begin();
+            let version = bucket.stamp.begin();
             let count = bucket.copy_each(copies, Pair::load);
-            if bucket.stamp().is_still(version) {
+            if bucket.stamp.is_still(version) {
                 return count;
             }
         }
