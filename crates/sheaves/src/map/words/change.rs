@@ -12,15 +12,7 @@ impl<K: Word, V: Word, S: BuildHasher> RcuWordMap<K, V, S> {
     /// Sets the value of a key. Returns the previous value, if there was one. May block as the
     /// type's documentation says.
     pub fn insert(&self, key: K, value: V) -> Option<V> {
-        let words = (key.to_word(), value.to_word());
-        let (hash, guard) = (self.tables.hash(&words.0), read());
-        let chain = self.tables.lock_or_make(hash, &guard);
-        let Some(found) = chain.search(has_key(words.0)) else {
-            self.tables.add(chain, words);
-            return None;
-        };
-        self.tables.replace(chain, &found, words);
-        Some(V::from_word(found.content.1))
+        self.change(key.to_word(), Some(value.to_word()), |_| true).map(V::from_word)
     }
 
     /// Sets the value of a key that has none.
@@ -36,18 +28,16 @@ impl<K: Word, V: Word, S: BuildHasher> RcuWordMap<K, V, S> {
     /// # Errors
     /// The value that is there, if the key has one.
     pub fn try_insert(&self, key: K, value: V) -> Result<(), V> {
-        let changed = self.exchange(key.to_word(), None, Some(value.to_word()));
-        changed.map_err(|current| current.map_or(value, V::from_word))
+        let is_vacant = |current: Option<u64>| current.is_none();
+        match self.change(key.to_word(), Some(value.to_word()), is_vacant) {
+            Some(current) => Err(V::from_word(current)),
+            None => Ok(()),
+        }
     }
 
     /// Removes an entry; returns its value.
     pub fn remove(&self, key: &K) -> Option<V> {
-        let key = key.to_word();
-        let (hash, guard) = (self.tables.hash(&key), read());
-        let chain = self.tables.lock(hash, &guard)?;
-        let found = chain.search(has_key(key))?;
-        self.tables.take(chain, &found);
-        Some(V::from_word(found.content.1))
+        self.change(key.to_word(), None, |_| true).map(V::from_word)
     }
 
     /// Replaces the value of a key, if it has one, by what `make` makes of it, and returns the new
@@ -79,35 +69,38 @@ impl<K: Word, V: Word, S: BuildHasher> RcuWordMap<K, V, S> {
         let mut old = self.find(key);
         loop {
             let new = make(old.map(V::from_word)).map(V::to_word);
-            match self.exchange(key, old, new) {
-                Ok(()) => return new.map(V::from_word),
-                Err(current) => old = current,
+            let current = self.change(key, new, |current| current == old);
+            if current == old {
+                return new.map(V::from_word);
             }
+            old = current;
         }
     }
 
-    /// Replaces the value of a key, or its absence, if that is `old`. Otherwise returns what it is.
-    fn exchange(&self, key: u64, old: Option<u64>, new: Option<u64>) -> Result<(), Option<u64>> {
+    /// Returns the value of a key, and replaces it, or its absence, by `new` if that is wanted.
+    #[inline(always)]
+    fn change(
+        &self,
+        key: u64,
+        new: Option<u64>,
+        is_wanted: impl FnOnce(Option<u64>) -> bool,
+    ) -> Option<u64> {
         let (hash, guard) = (self.tables.hash(&key), read());
         let chain = match new {
             Some(_) => self.tables.lock_or_make(hash, &guard),
-            None => match self.tables.lock(hash, &guard) {
-                Some(chain) => chain,
-                None => return if old.is_none() { Ok(()) } else { Err(None) },
-            },
+            None => self.tables.lock(hash, &guard)?,
         };
-        let found = chain.search(has_key(key));
+        let found = chain.search(|words| words.0 == key);
         let current = found.as_ref().map(|found| found.content.1);
-        if current != old {
-            return Err(current);
+        if is_wanted(current) {
+            match (found, new) {
+                (Some(found), Some(new)) => self.tables.replace(chain, &found, (key, new)),
+                (Some(found), None) => self.tables.take(chain, &found),
+                (None, Some(new)) => self.tables.add(chain, (key, new)),
+                (None, None) => {}
+            }
         }
-        match (found, new) {
-            (Some(found), Some(new)) => self.tables.replace(chain, &found, (key, new)),
-            (Some(found), None) => self.tables.take(chain, &found),
-            (None, Some(new)) => self.tables.add(chain, (key, new)),
-            (None, None) => {}
-        }
-        Ok(())
+        current
     }
 
     /// Removes all entries for which `keep` returns false.
@@ -120,7 +113,7 @@ impl<K: Word, V: Word, S: BuildHasher> RcuWordMap<K, V, S> {
             for (key, value) in Copies::<Pair, Words>::new(walk) {
                 if !keep(K::from_word(key), V::from_word(value)) {
                     // It stays if it has another value now.
-                    let _ = self.exchange(key, Some(value), None);
+                    self.change(key, None, |current| current == Some(value));
                 }
             }
         });
@@ -137,10 +130,4 @@ impl<K: Word, V: Word, S: BuildHasher> RcuWordMap<K, V, S> {
             self.retain(|_, _| false);
         }
     }
-}
-
-/// Tells the entry of a key.
-#[inline(always)]
-fn has_key(key: u64) -> impl FnMut(Words) -> bool {
-    move |words| words.0 == key
 }
