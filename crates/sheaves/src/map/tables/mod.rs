@@ -101,7 +101,7 @@ impl<P: Place, S> Tables<P, S> {
     /// The map's table. The caller is in a read section while it uses it.
     #[inline(always)]
     pub(in crate::map) fn table(&self) -> Option<&Table<P>> {
-        // Acquire pairs with the Release in `replace_table`, `try_make_table` and `exchange`. [M5]
+        // Acquire pairs with the Release in `finish`, `try_make_table` and `exchange`. [M5]
         let table = self.table.load(Ordering::Acquire);
         // SAFETY: null, or a table that is not freed during the caller's read section.
         unsafe { table.as_ref() }
@@ -142,8 +142,8 @@ impl<P: Place, S> Tables<P, S> {
         if self.table().is_none_or(|table| table.buckets() <= BUCKETS_KEPT_MAX) {
             return false;
         }
-        // AcqRel: Acquire pairs with the Release in `replace_table` and `try_make_table`, as that
-        // of a load; Release with the Acquire in `table`, of a thread that finds none. [M5]
+        // AcqRel: Acquire pairs with the Release in `finish` and `try_make_table`, as that of a
+        // load; Release with the Acquire in `table`, of a thread that finds none. [M5]
         let table = self.table.swap(null_mut(), Ordering::AcqRel);
         if !table.is_null() {
             // SAFETY: exchanged here; the caller's contract.
@@ -175,22 +175,6 @@ impl<P: Place, S> Tables<P, S> {
             unsafe { series::end(made, |_| {}) };
         }
         true
-    }
-
-    /// Makes the table into which all entries have moved the map's. False if another thread has, or
-    /// the tables were exchanged.
-    pub(in crate::map) fn replace_table(&self, old: &Table<P>, new: &Table<P>) -> bool {
-        let [from, to] = [old, new].map(Table::pointer);
-        // Release pairs with the Acquire in `table`: all marks, and what they lead to. Relaxed on
-        // failure: nothing is read. The address is not that of another table: `old` is not freed
-        // during the caller's read section. [M5]
-        let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
-        let is_ours = self.table.compare_exchange(from, to, release, relaxed).is_ok();
-        if is_ours {
-            // SAFETY: from `Table::new`; later lookups find the new one.
-            unsafe { Table::retire(from) };
-        }
-        is_ours
     }
 
     /// Calls `each` for every unit, in the order of [`Walk::limit_to`], with the guard of a read

@@ -271,9 +271,16 @@ impl<P: Rehash<S>, S> Tables<P, S> {
     /// Called when every entry has moved: makes the new table the map's, unless another thread has,
     /// or the map was cleared meanwhile.
     fn finish(&self, old: &Table<P>, new: &Table<P>) {
-        if !self.replace_table(old, new) {
+        let [from, to] = [old, new].map(Table::pointer);
+        // Release pairs with the Acquire in `table`: all marks, and what they lead to. Relaxed on
+        // failure: nothing is read. The address is not that of another table: `old` is not freed
+        // during the caller's read section. [M5]
+        let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
+        if self.table.compare_exchange(from, to, release, relaxed).is_err() {
             return;
         }
+        // SAFETY: from `Table::new`; later lookups find the new one.
+        unsafe { Table::retire(from) };
         // A thread that moved a unit may have slept while others inserted. If they only replace
         // values from now on, they will not check the size again.
         self.grow(new);
