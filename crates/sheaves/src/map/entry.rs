@@ -69,15 +69,6 @@ impl<K, V> Entry<K, V> {
         entry
     }
 
-    /// Drops and frees an entry now.
-    ///
-    /// # Safety
-    /// From [`Entry::new`]; nothing else uses it.
-    pub(super) unsafe fn end(entry: *mut Entry<K, V>) {
-        // SAFETY: the same contract. The memory is freed even if a destructor unwinds.
-        drop(unsafe { Entry::take(entry) });
-    }
-
     /// Frees an entry now, and returns what it holds.
     ///
     /// # Safety
@@ -120,8 +111,8 @@ impl<K, V> Entry<K, V> {
             pressure::note_reclaimed(0, bytes);
         }
         let entry = head.cast::<u8>().wrapping_add(Self::OFFSET).cast::<Entry<K, V>>();
-        // SAFETY: the entry of this block, whose grace period has passed.
-        unsafe { Self::end(entry) };
+        // INVARIANT: the entry of this block, whose grace period has passed.
+        drop(Owned(entry));
     }
 
     /// The bytes that an entry counts for beside its head, if it is one of those that are counted.
@@ -163,8 +154,9 @@ impl<K, V> Owned<K, V> {
 
 impl<K, V> Drop for Owned<K, V> {
     fn drop(&mut self) {
-        // SAFETY: by the invariant; this is its owner.
-        unsafe { Entry::end(self.0) };
+        // SAFETY: by the invariant; this is its owner. The memory is freed even if a destructor
+        // unwinds.
+        drop(unsafe { Entry::take(self.0) });
     }
 }
 
@@ -375,8 +367,8 @@ impl<K, V> Drop for Unlinked<K, V> {
             let mut others = Unlinked(unsafe { next.read() });
             // SAFETY: as above.
             let entry = unsafe { &raw mut (*linked).entry };
-            // SAFETY: from `Entry::new`, and nothing else uses it.
-            unsafe { Entry::end(entry) };
+            // INVARIANT: from `Entry::new`, and nothing else uses it.
+            drop(Owned(entry));
             self.0 = core::mem::replace(&mut others.0, null_mut());
         }
     }

@@ -3,7 +3,7 @@
 extern crate std;
 use super::*;
 use crate::map::address::{Address, entry_at};
-use crate::map::entry::Entry;
+use crate::map::entry::{Entry, Owned};
 
 use core::mem::zeroed;
 use std::boxed::Box;
@@ -42,6 +42,6 @@ fn an_entry_that_others_do_not_find_yet_is_told_from_a_published_one() {
     assert!(found.content == new && !found.is_published(TAG));
     drop(inserts);
     assert!(found.is_published(TAG));
-    // SAFETY: made above, and not used any more.
-    entries.into_iter().for_each(|entry| unsafe { Entry::end(entry) });
+    // Made above, and not used any more.
+    entries.into_iter().for_each(|entry| drop(Owned(entry)));
 }
