@@ -80,10 +80,8 @@ impl<P: Place, S> Tables<P, S> {
     pub(in crate::map) fn make_room(&mut self, capacity: usize) {
         if capacity > 0 {
             let buckets = Table::<P>::buckets_for(capacity);
-            let table = Series::begin(buckets);
-            if !table.is_null() {
+            if self.try_make_table(buckets) {
                 *self.buckets_min.get_mut() = buckets;
-                *self.table.get_mut() = table;
             }
         }
     }
