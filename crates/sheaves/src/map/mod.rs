@@ -11,10 +11,6 @@
 //! table) and `series` (how the map is cleared). They are generic over what a bucket has of an
 //! entry: its address (`address`; `entry` says how entries end), or its key and its value in the
 //! map of words (`words`).
-//!
-//! One type cannot do both. [`RcuHashMap::get`] lends a value, so an entry must stay as it is, in a
-//! block of its own, until its readers have left. [`RcuWordMap`] overwrites entries in the table,
-//! so its `get` copies.
 
 mod address;
 #[cfg(test)]
