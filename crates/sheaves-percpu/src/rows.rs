@@ -237,23 +237,19 @@ pub(crate) fn written() -> impl Iterator<Item = usize> {
     open_rows().filter(|row| *row != shared() || SHARED_TOUCHED.load(Ordering::Relaxed))
 }
 
-/// The kernel's pages that have a byte of `range` and lie within `around`, in bytes from the start
-/// of a page. Empty where there is none.
-pub(crate) fn whole_pages(range: Range<usize>, around: Range<usize>) -> Range<usize> {
+/// Discards the kernel's pages that have a byte of `range` and lie within `around`, in bytes from
+/// an address at which a page begins; they read as zeros afterwards.
+///
+/// # Safety
+/// `around` is committed memory of an open row or a single part. No byte of it is used, unless it
+/// is 0 and stays so.
+pub(crate) unsafe fn discard(address: usize, range: &Range<usize>, around: &Range<usize>) {
     let page = map::page_bytes();
     let start = (range.start / page * page).max(around.start.next_multiple_of(page));
     let end = range.end.next_multiple_of(page).min(around.end / page * page);
-    start..end
-}
-
-/// Discards whole pages, as bytes of a row, in every open row; they read as zeros afterwards.
-///
-/// # Safety
-/// The range is not used in any row.
-pub(crate) unsafe fn discard(pages: Range<usize>) {
-    for index in open_rows().filter(|_| !pages.is_empty()) {
-        // SAFETY: committed memory of an open row; the caller guarantees that it is not used.
-        unsafe { map::discard(row(index) + pages.start, pages.len()) };
+    if start < end {
+        // SAFETY: the caller's contract.
+        unsafe { map::discard(address + start, end - start) };
     }
 }
 

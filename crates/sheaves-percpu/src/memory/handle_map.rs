@@ -42,11 +42,8 @@ pub(super) fn commit(row_bytes: usize) -> bool {
 pub(super) fn discard(range: Range<usize>, around: Range<usize>) {
     for (index, shift) in SHIFTS.into_iter().enumerate() {
         let bytes = |range: &Range<usize>| range.start >> shift..range.end >> shift;
-        let pages = rows::whole_pages(bytes(&range), bytes(&around));
-        if !pages.is_empty() {
-            // SAFETY: committed with the rows; discarding does not change bytes that are 0.
-            unsafe { map::discard(rows::once(index).start() + pages.start, pages.len()) };
-        }
+        // SAFETY: committed with the rows; discarding does not change bytes that are 0.
+        unsafe { rows::discard(rows::once(index).start(), &bytes(&range), &bytes(&around)) };
     }
 }
 

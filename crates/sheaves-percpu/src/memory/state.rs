@@ -55,11 +55,8 @@ unsafe impl Backing for Rows {
     }
 
     fn release_metadata(&mut self, range: Range<usize>, around: Range<usize>) {
-        let (metadata, pages) = (rows::once(METADATA).start(), rows::whole_pages(range, around));
-        if !pages.is_empty() {
-            // SAFETY: whole pages whose content the allocator no longer needs.
-            unsafe { map::discard(metadata + pages.start, pages.len()) };
-        }
+        // SAFETY: committed, and the allocator no longer needs what is there.
+        unsafe { rows::discard(rows::once(METADATA).start(), &range, &around) };
     }
 
     fn create_chunk(&mut self, chunk: usize) -> bool {
@@ -82,9 +79,11 @@ unsafe impl Backing for Rows {
 
     fn depopulate(&mut self, chunk: usize, pages: Range<usize>, around: Range<usize>) {
         let byte = |page: usize| chunk * UNIT_BYTES + page * PAGE_BYTES;
-        let bytes = |pages: Range<usize>| byte(pages.start)..byte(pages.end);
-        // SAFETY: the allocator guarantees that no object is on the pages around.
-        unsafe { rows::discard(rows::whole_pages(bytes(pages), bytes(around))) };
+        let [pages, around] = [pages, around].map(|pages| byte(pages.start)..byte(pages.end));
+        for index in rows::open_rows() {
+            // SAFETY: committed; the allocator guarantees that no object is on the pages around.
+            unsafe { rows::discard(rows::row(index), &pages, &around) };
+        }
     }
 }
 
