@@ -140,12 +140,6 @@ pub(super) fn free_slow(class: Class, offset: usize) {
             }
         }
     }
-    free_uncached(offset);
-}
-
-/// Returns an object, which is zero in every row, to the allocator.
-#[cold]
-pub(super) fn free_uncached(offset: usize) {
     state::free(&mut [offset]);
 }
 

@@ -8,8 +8,8 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use crate::dynamic::{Error, Shape};
 use crate::engine::rows::PackedWord;
-use crate::memory::caches;
 use crate::memory::class::Class;
+use crate::memory::{caches, state};
 use crate::rows;
 use crate::word::{BLOCK_BYTES, RowWord};
 
@@ -47,7 +47,7 @@ pub(crate) unsafe fn free(offset: usize, shape: Shape) {
                 caches::free_slow(class, offset);
             }
         }
-        None => caches::free_uncached(offset),
+        None => state::free(&mut [offset]),
     }
 }
 
