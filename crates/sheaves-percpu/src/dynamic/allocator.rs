@@ -264,18 +264,14 @@ impl<B: Backing> Allocator<B> {
         Some(next)
     }
 
+    /// True for a chunk without an object, if there is another one, and for one with many empty
+    /// pages, if others have many, too.
     #[inline]
     fn is_surplus(&self, chunk: u32) -> bool {
-        if self.is_free(chunk) { self.has_two_free() } else { self.should_depopulate(chunk) }
-    }
-
-    fn has_two_free(&self) -> bool {
-        let head = self.lists.head(self.lists.free());
-        head != NONE && self.records.header(head).next != NONE
-    }
-
-    #[inline]
-    fn should_depopulate(&self, chunk: u32) -> bool {
+        if self.is_free(chunk) {
+            let head = self.lists.head(self.lists.free());
+            return head != NONE && self.records.header(head).next != NONE;
+        }
         let empty = self.records.header(chunk).empty;
         empty >= self.geometry.pages / 4
             && self.statistics.empty_pages > EMPTY_PAGES_HIGH + u64::from(empty)
@@ -284,19 +280,14 @@ impl<B: Backing> Allocator<B> {
     /// Returns the pages of a chunk without an object. True if it has none, and is destroyed.
     fn give_back(&mut self, chunk: u32) -> bool {
         self.depopulate_empty(chunk);
-        let is_free = self.is_free(chunk);
-        if is_free {
-            self.destroy(chunk);
+        if !self.is_free(chunk) {
+            return false;
         }
-        is_free
-    }
-
-    /// Destroys a chunk without an object and populated pages.
-    fn destroy(&mut self, chunk: u32) {
         self.lists.remove(&mut self.records, chunk);
         let vacant = self.records.close(chunk, &mut self.backing);
         self.backing.destroy_chunk(chunk as usize, wide(vacant));
         self.statistics.chunks -= 1;
+        true
     }
 
     /// Depopulates the pages of a chunk that are populated and without an object.
