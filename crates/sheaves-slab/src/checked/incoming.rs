@@ -21,7 +21,7 @@ pub(crate) fn flush_slots(id: CacheId, reach: Reach) -> bool {
 /// Flushes a sheaf that a drain has taken out of one of [`CacheId::words`].
 pub(crate) fn drained(id: CacheId, word: Word, cursor: Cursor) {
     match id.shape().checking {
-        Checking::Plain => flush::flush_sheaf(id, slot::untag(id, cursor)),
+        Checking::Plain => _ = flush::flush_sheaf(id, slot::untag(id, cursor)),
         _ if word == id.hardened_words()[0] => quarantine::append(id, cursor),
         _ => quarantine::put_back(id, cursor),
     }

@@ -35,29 +35,27 @@ pub(crate) fn put_away(id: CacheId, cursor: Cursor) {
 }
 
 /// Flushes the objects of a sheaf that the caller owns, if any, and puts the sheaf into the pool.
-pub(crate) fn flush_sheaf(id: CacheId, cursor: Cursor) {
+/// Returns the number of objects.
+pub(crate) fn flush_sheaf(id: CacheId, cursor: Cursor) -> usize {
+    let count = cursor.fill();
     flush_objects(id, cursor);
     pool::put_empty(cursor.sheaf());
+    count
 }
 
 /// Flushes the current slot's sheaves of a plain cache.
 pub(crate) fn flush_here(id: CacheId) {
-    let words = [id.main(), id.spare()];
-    words
-        .into_iter()
-        .filter_map(|word| take_untagged(id, word, |_| true))
-        .for_each(|cursor| flush_sheaf(id, cursor));
+    for word in [id.main(), id.spare()] {
+        if let Some(cursor) = take_untagged(id, word, |_| true) {
+            flush_sheaf(id, cursor);
+        }
+    }
 }
 
 /// Flushes sheaves of the depot, `most` at the most; returns the number of their objects.
 pub(crate) fn flush_depot(id: CacheId, most: usize) -> usize {
     let sheaves = core::iter::from_fn(|| id.take_full()).take(most);
-    let flush = |cursor: Cursor| {
-        let count = cursor.fill();
-        flush_sheaf(id, cursor);
-        count
-    };
-    sheaves.map(flush).sum()
+    sheaves.map(|cursor| flush_sheaf(id, cursor)).sum()
 }
 
 /// Flushes the objects of a sheaf that the caller owns and keeps.

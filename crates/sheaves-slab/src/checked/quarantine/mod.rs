@@ -105,7 +105,7 @@ fn flush_in_turn() {
     let ids =
         turns.take_while(|_| have_too_much(BYTES_IN_TURN)).filter(|id| of(*id).objects() != 0);
     let sheaves = ids.filter_map(|id| Some((id, take_any(id)?)));
-    sheaves.take(SHEAVES_MAX).for_each(|(id, cursor)| flush::flush_sheaf(id, cursor));
+    sheaves.take(SHEAVES_MAX).for_each(|(id, cursor)| _ = flush::flush_sheaf(id, cursor));
 }
 
 /// Takes objects to allocate of which there are too many. They go through no slab.
@@ -127,7 +127,7 @@ pub(crate) fn take_ready(id: CacheId) -> Option<Cursor> {
 /// For the keeper: flushes some of what is too much or too old. True if there was something.
 pub(crate) fn tick(id: CacheId) -> bool {
     let take = || of(id).take_surplus(id, objects_max(id));
-    !id.shape().is_plain() && flush_some(id, take, |_| ()) != 0
+    !id.shape().is_plain() && flush_some(id, take) != 0
 }
 
 /// The bytes that are too much.
@@ -159,24 +159,20 @@ pub(crate) fn flush_by(id: CacheId, some: impl Fn() -> usize) -> bool {
 
 /// Flushes some, after checking all bytes. Returns the number of objects.
 pub(crate) fn flush_oldest(id: CacheId) -> usize {
-    let check = |objects: &[usize]| {
+    let take_checked = || {
+        let cursor = take_any(id)?;
+        // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
+        let objects = unsafe { cursor.objects() };
         objects.iter().for_each(|object| object_bytes::check(id.shape(), *object));
+        Some(cursor)
     };
-    flush_some(id, || take_any(id), check)
+    flush_some(id, take_checked)
 }
 
-/// Flushes what `take` takes, [`SHEAVES_MAX`] sheaves at most. `see` gets their objects, whose
-/// number this returns.
-fn flush_some(id: CacheId, take: impl Fn() -> Option<Cursor>, see: impl Fn(&[usize])) -> usize {
-    let flush = |cursor: Cursor| {
-        lock::step();
-        // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
-        see(unsafe { cursor.objects() });
-        let count = cursor.fill();
-        flush::flush_sheaf(id, cursor);
-        count
-    };
-    (0..SHEAVES_MAX).map_while(|_| take()).map(flush).sum()
+/// Flushes what `take` takes, [`SHEAVES_MAX`] sheaves at most. Returns the number of objects.
+fn flush_some(id: CacheId, take: impl Fn() -> Option<Cursor>) -> usize {
+    let sheaves = (0..SHEAVES_MAX).map_while(|_| take()).inspect(|_| lock::step());
+    sheaves.map(|cursor| flush::flush_sheaf(id, cursor)).sum()
 }
 
 fn take_any(id: CacheId) -> Option<Cursor> {
