@@ -189,5 +189,5 @@ pub fn is_freed(address: usize) -> bool {
 /// Takes what the slots have, and checks everything in quarantine. When the process ends.
 pub fn check_freed() {
     tick::flush_slots(Reach::Interrupts);
-    registry::map_existing(quarantine::flush_queue).for_each(drop);
+    registry::all_ids().for_each(|id| _ = quarantine::flush_queue(id));
 }

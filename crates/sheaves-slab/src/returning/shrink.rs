@@ -38,7 +38,7 @@ pub(crate) fn shrink(id: CacheId, reach: Reach) -> bool {
 fn release_unused(id: CacheId, reach: Reach) -> bool {
     deferred::reclaim_if_existing(id);
     let is_complete = if_existing(id, |id| flush_slots(id, reach));
-    quarantine::flush_by(id, || if_existing(id, quarantine::flush_oldest).unwrap_or(0));
+    quarantine::flush_queue(id);
     tick::flush_depot(id, usize::MAX);
     while if_existing(id, sort_step) == Some(true) {}
     while if_existing(id, release::release_step) == Some(true) {}
@@ -49,7 +49,7 @@ fn release_unused(id: CacheId, reach: Reach) -> bool {
 fn empty(id: CacheId) -> bool {
     deferred::reclaim(id);
     let is_complete = flush_slots(id, Reach::Interrupts);
-    quarantine::flush_queue(id);
+    while quarantine::flush_oldest(id) != 0 {}
     flush::flush_depot(id, usize::MAX);
     while sort_step(id) {}
     while release::release_step(id) {}

@@ -34,7 +34,8 @@ mod seal;
 use sheaves_percpu::internal::Cursor;
 use sheaves_sys::lock;
 
-use crate::moves::{flush, refill, registry, release, slot};
+use crate::moves::registry::{self, if_existing};
+use crate::moves::{flush, refill, release, slot};
 use crate::parts::pool;
 use crate::records::{object_bytes, profile};
 use crate::space::cache_id::{CLASSES_MAX, CacheId};
@@ -138,21 +139,15 @@ pub(crate) fn surplus_bytes(id: CacheId) -> usize {
     of(id).objects().saturating_sub(objects_max(id)) * id.shape().stride
 }
 
-/// Flushes everything, after checking all bytes. True if there was something.
+/// Flushes all that waits now, after checking all bytes. The registry's lock is held for a piece at
+/// a time. True if there was something.
 pub(crate) fn flush_queue(id: CacheId) -> bool {
-    flush_by(id, || flush_oldest(id))
-}
-
-/// Calls `some`, which is [`flush_oldest`], until all is flushed that waits now. True if there was
-/// something.
-pub(crate) fn flush_by(id: CacheId, some: impl Fn() -> usize) -> bool {
     let waiting = of(id).objects();
     let mut left = waiting;
     while left != 0
-        && let count @ 1.. = some()
+        && let Some(count @ 1..) = if_existing(id, flush_oldest)
     {
         left = left.saturating_sub(count);
-        lock::restart_steps();
     }
     waiting != 0
 }
@@ -181,18 +176,15 @@ fn take_any(id: CacheId) -> Option<Cursor> {
     of(id).take_oldest(id, &mut fifo)
 }
 
-/// Flushes everything of all caches, when memory is out. True if there was something.
-pub(crate) fn flush_every_queue() -> bool {
-    let any = registry::map_existing(flush_queue).fold(false, |any, one| any | one);
-    release::arm_reclaimer_if_pending();
-    any
-}
-
 /// Takes one object from the slabs, or what is in quarantine if memory is out. Otherwise 0.
 pub(crate) fn refill_one(id: CacheId) -> usize {
     let mut one = [0];
-    if refill::refill(id, &mut one) == 0 && flush_every_queue() {
-        refill::refill(id, &mut one);
+    if refill::refill(id, &mut one) == 0 {
+        let any = registry::all_ids().fold(false, |any, id| flush_queue(id) | any);
+        release::arm_reclaimer_if_pending();
+        if any {
+            refill::refill(id, &mut one);
+        }
     }
     one[0]
 }
