@@ -91,11 +91,11 @@ pub(crate) fn is_in_slab(address: usize) -> bool {
 
 /// True when an address is in memory that a block uses, so that it is safe to read.
 pub(crate) fn is_in_use(address: usize) -> bool {
-    is_in_slab(address) || large::contains(address)
+    is_in_slab(address) && !is_freed(address) || large::contains(address)
 }
 
 /// True in a hardened process when an address is in an object that was freed.
-pub(crate) fn is_freed(address: usize) -> bool {
+fn is_freed(address: usize) -> bool {
     checking::is_hardened() && by_id::is_freed(address)
 }
 
@@ -160,8 +160,7 @@ pub(crate) fn is_of_size(address: usize, size: usize, align: usize, may_be_resiz
 #[cold]
 pub(crate) fn foreign(address: usize, call: &str) -> ! {
     let what = match Granule::of(address).map(Granule::entry) {
-        Some(0) => "which is in free memory (double free?)",
-        Some(_) if is_freed(address) => "which is in free memory (double free?)",
+        Some(entry) if entry == 0 || is_freed(address) => "which is in free memory (double free?)",
         Some(_) => "which belongs to a named cache",
         None if large::is_retired(address) => "which is in free memory (double free?)",
         None => "which is not from this heap",

@@ -40,8 +40,9 @@ pub(crate) fn alloc(size: usize, align: usize, frame: Frame) -> (usize, bool) {
         return (0, false);
     }
     let user = start + front;
-    write(user - 16, size);
-    write(user - 8, pad_hash(user, size, front.trailing_zeros() as usize));
+    let hash = pad_hash(user, size, front.trailing_zeros() as usize);
+    // SAFETY: inside a block that the caller owns, before what the user gets.
+    unsafe { pad_of(user).write([size, hash]) };
     zone_of(user, size, start).fill(ZONE);
     (user, reads_zero)
 }
@@ -49,8 +50,22 @@ pub(crate) fn alloc(size: usize, align: usize, frame: Frame) -> (usize, bool) {
 /// Checks pad and red zone of a block, and returns the block's start and the size that the user
 /// requested; aborts the process on damage.
 pub(crate) fn check(user: usize) -> (usize, usize) {
-    let (size, front) = measures(user);
-    let start = user - front;
+    // The pad is read only where memory is in use by a block: a wild address is not followed.
+    if !block::is_in_use(user) || !block::is_in_use(user - PAD_BYTES) {
+        last_frees::report(user, user + 1);
+        block::foreign(user, "free");
+    }
+    // SAFETY: inside memory of this heap, as just tested.
+    let [size, found] = unsafe { pad_of(user).read_unaligned() };
+    let shift = found & SHIFT_MASK;
+    if found != pad_hash(user, size, shift) || 1 << shift < PAD_BYTES {
+        last_frees::report(user, user + 1);
+        report::die(format_args!(
+            "block {user:#x} was freed before, is not the start of a block, or was written to \
+             before its start"
+        ));
+    }
+    let start = user - (1 << shift);
     let zone = zone_of(user, size, start);
     if let Some(place) = zone.iter().position(|byte| *byte != ZONE) {
         report::die(format_args!(
@@ -61,23 +76,9 @@ pub(crate) fn check(user: usize) -> (usize, usize) {
     (start, size)
 }
 
-fn measures(user: usize) -> (usize, usize) {
-    // The pad is read only where memory is in use by a block: a wild address is not followed.
-    let is_in_use = |address| block::is_in_use(address) && !block::is_freed(address);
-    if !is_in_use(user) || !is_in_use(user - PAD_BYTES) {
-        last_frees::report(user, user + 1);
-        block::foreign(user, "free");
-    }
-    let (size, found) = (read(user - 16), read(user - 8));
-    let shift = found & SHIFT_MASK;
-    if found != pad_hash(user, size, shift) || 1 << shift < PAD_BYTES {
-        last_frees::report(user, user + 1);
-        report::die(format_args!(
-            "block {user:#x} was freed before, is not the start of a block, or was written to \
-             before its start"
-        ));
-    }
-    (size, 1 << shift)
+/// Size and hash, before the address that the user gets.
+fn pad_of(user: usize) -> *mut [usize; 2] {
+    with_exposed_provenance_mut(user - PAD_BYTES)
 }
 
 /// The word between size and block: `shift` in the low bits, a hash above.
@@ -93,16 +94,4 @@ fn zone_of<'a>(user: usize, size: usize, start: usize) -> &'a mut [u8] {
     let count = (end - zone).min(4096);
     // SAFETY: inside a block that the caller owns, and no other reference to these bytes exists.
     unsafe { core::slice::from_raw_parts_mut(with_exposed_provenance_mut(zone), count) }
-}
-
-fn write(address: usize, value: usize) {
-    let place = with_exposed_provenance_mut::<usize>(address);
-    // SAFETY: inside the pad of a block that the caller owns.
-    unsafe { place.write_unaligned(value) };
-}
-
-fn read(address: usize) -> usize {
-    let place = with_exposed_provenance_mut::<usize>(address);
-    // SAFETY: inside memory of this heap, see the caller.
-    unsafe { place.read_unaligned() }
 }
