@@ -43,14 +43,11 @@ fn zone<'a>(id: CacheId, object: usize, requested: usize) -> ([u8; 8], &'a mut [
 
 /// Notes how many bytes were requested of an object that is about to be allocated: of a size class
 /// this number, of a named cache always the same.
-#[inline]
 pub fn close(id: CacheId, object: usize, requested: usize) {
-    if id.shape().has_zone() {
-        close_slow(id, id.shape(), object, requested);
+    let shape = id.shape();
+    if !shape.has_zone() {
+        return;
     }
-}
-
-fn close_slow(id: CacheId, shape: &Shape, object: usize, requested: usize) {
     if id.is_class() {
         // SAFETY: bytes of the object, which the caller owns, behind those of its user.
         unsafe { word_of(shape, object).write(requested ^ key(object)) };
@@ -78,14 +75,10 @@ pub fn requested(id: CacheId, object: usize) -> usize {
 }
 
 /// Reports what was written behind the requested bytes of an object that is freed.
-#[inline]
 pub(crate) fn check(id: CacheId, shape: &Shape, object: usize) {
-    if shape.has_zone() {
-        check_slow(id, shape, object);
+    if !shape.has_zone() {
+        return;
     }
-}
-
-fn check_slow(id: CacheId, shape: &Shape, object: usize) {
     let (first, zone) = zone(id, object, requested(id, object));
     let (head, rest) = zone.split_at(zone.len().min(first.len()));
     if *head != first[..head.len()] || rest.iter().any(|byte| *byte != 0) {
