@@ -25,7 +25,7 @@
 use sheaves_percpu::internal::{Cursor, EngineMode, current_slot, mode};
 use sheaves_sys::{clock, tls};
 
-use crate::moves::{flush, registry::REGISTRY};
+use crate::moves::{flush, registry::REGISTRY, slot};
 use crate::parts::pool;
 use crate::parts::shape::Shape;
 use crate::space::cache_id::CacheId;
@@ -153,13 +153,7 @@ pub(crate) fn keep_own(id: CacheId, cursor: Cursor) -> Option<Cursor> {
     if objects.iter().step_by(objects.len().div_ceil(LOOKED_AT).max(1)).all(is_own) {
         return Some(cursor);
     }
-    let mut own = 0;
-    for place in 0..objects.len() {
-        if is_own(&objects[place]) {
-            objects.swap(own, place);
-            own += 1;
-        }
-    }
+    let own = slot::to_front(objects, |object| is_own(&object));
     let rest = cursor.down(objects.len() - own);
     flush::flush(id, &mut objects[own..]);
     if rest.is_empty() {

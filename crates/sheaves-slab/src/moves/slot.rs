@@ -27,6 +27,18 @@ pub(crate) fn untag(id: CacheId, cursor: Cursor) -> Cursor {
     cursor
 }
 
+/// Moves the objects that are to stay to the front, in their order; returns their number.
+pub(crate) fn to_front(objects: &mut [usize], mut stays: impl FnMut(usize) -> bool) -> usize {
+    let mut count = 0;
+    for index in 0..objects.len() {
+        if stays(objects[index]) {
+            objects.swap(count, index);
+            count += 1;
+        }
+    }
+    count
+}
+
 /// Takes the sheaf out of a word of the current slot if `wanted` accepts its cursor. Entries may be
 /// tagged.
 pub(crate) fn take_sheaf(word: Word, wanted: impl Fn(Cursor) -> bool) -> Option<Cursor> {

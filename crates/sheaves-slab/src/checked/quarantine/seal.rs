@@ -4,7 +4,7 @@
 use sheaves_percpu::internal::{Cursor, Sheaf};
 
 use super::queue::of;
-use crate::moves::flush;
+use crate::moves::{flush, slot};
 use crate::parts::pool;
 use crate::parts::shape::Shape;
 use crate::records::bounds;
@@ -79,7 +79,7 @@ pub(crate) fn seal_sheaf(id: CacheId, cursor: Cursor) {
     let shape = id.shape();
     // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
     let objects = unsafe { cursor.objects() };
-    let count = retain(objects, |object| seal(id, shape, object));
+    let count = slot::to_front(objects, |object| seal(id, shape, object));
     append(id, cursor.down(objects.len() - count));
 }
 
@@ -121,21 +121,6 @@ pub(crate) fn add(id: CacheId, object: usize) {
 /// freed meanwhile is reported, and stays away.
 pub(crate) fn return_unused(id: CacheId, objects: &mut [usize]) {
     let shape = id.shape();
-    let count = match shape.is_plain() {
-        true => objects.len(),
-        false => retain(objects, |object| mark(id, shape, object)),
-    };
+    let count = slot::to_front(objects, |object| shape.is_plain() || mark(id, shape, object));
     flush::flush(id, &mut objects[..count]);
-}
-
-/// Moves the objects that are to stay to the front, in their order; returns their number.
-fn retain(objects: &mut [usize], mut stays: impl FnMut(usize) -> bool) -> usize {
-    let mut count = 0;
-    for index in 0..objects.len() {
-        if stays(objects[index]) {
-            objects[count] = objects[index];
-            count += 1;
-        }
-    }
-    count
 }
