@@ -12,7 +12,7 @@ use sheaves_percpu::internal::slots::attach;
 
 use crate::checked::samples::sample_if_tagged;
 use crate::moves::slot::take_untagged;
-use crate::moves::tags::{self, Entry, Roles};
+use crate::moves::tags::{self, Roles};
 use crate::moves::{home, refill};
 use crate::records::profile::AllocRequest;
 use crate::returning::surplus;
@@ -90,7 +90,7 @@ fn copy(
     let objects = &mut objects[first..];
     tags::tag(id.shape(), objects);
     for (place, entry) in out.iter_mut().zip(objects.iter().rev()) {
-        let object = sample_if_tagged(id, Entry::from_bits(*entry), request);
+        let object = sample_if_tagged(id, *entry, request);
         match NonNull::new(core::ptr::with_exposed_provenance_mut(object)) {
             Some(object) => place.write(object),
             None => sheaves_sys::report::die(format_args!("a sheaf holds a null object")),

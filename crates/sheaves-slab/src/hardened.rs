@@ -9,16 +9,15 @@ use core::sync::atomic::Ordering;
 
 use sheaves_percpu::Access;
 use sheaves_percpu::internal::slots::attach;
-use sheaves_percpu::internal::{Cursor, Word, pop_slow, push, push_slow};
+use sheaves_percpu::internal::{Cursor, pop_slow, push, push_slow};
 use sheaves_sys::errno;
 use sheaves_sys::membarrier::Reach;
 
 use crate::checked::quarantine;
-use crate::checked::samples::{self, sample_if_tagged};
+use crate::checked::samples::{pop_tagged, sample_if_tagged};
 use crate::deferred;
 use crate::moves::slot::{self, ATTEMPTS, take_sheaf};
-use crate::moves::tags::{self, Entry};
-use crate::moves::{flush, refill, registry};
+use crate::moves::{flush, refill, registry, tags};
 use crate::parts::pool;
 use crate::records::object_bytes;
 use crate::records::profile::AllocRequest;
@@ -30,8 +29,14 @@ use crate::space::slab;
 /// Allocates an object; 0 when memory is out.
 pub(crate) fn alloc(id: CacheId, request: &AllocRequest) -> usize {
     let [_, stock] = id.hardened_words();
+    let put_rest = |cursor| {
+        if let Err(cursor) = slot::exchange(stock, cursor, |current| !current.is_sheaf()) {
+            quarantine::put_back(id, cursor);
+        }
+    };
     for _ in 0..ATTEMPTS {
-        if let Some(object) = pop_slow(stock).or_else(|| pop_tagged(id, stock, request)) {
+        let popped = pop_slow(stock).or_else(|| pop_tagged(id, stock, request, put_rest));
+        if let Some(object) = popped {
             return object;
         }
         if !attach() {
@@ -56,16 +61,6 @@ pub(crate) fn alloc(id: CacheId, request: &AllocRequest) -> usize {
     take_one(id, request)
 }
 
-/// Makes the allocation a sample if `pop` has left the last object of the current slot's sheaf to
-/// allocate from alone, because it is tagged.
-fn pop_tagged(id: CacheId, stock: Word, request: &AllocRequest) -> Option<usize> {
-    samples::pop_tagged(id, stock, request, |cursor| {
-        if let Err(cursor) = slot::exchange(stock, cursor, |current| !current.is_sheaf()) {
-            quarantine::put_back(id, cursor);
-        }
-    })
-}
-
 /// An object straight from the slabs, for a thread without a slot or without memory for a sheaf.
 fn take_one(id: CacheId, request: &AllocRequest) -> usize {
     let mut one = [quarantine::refill_one(id)];
@@ -73,7 +68,7 @@ fn take_one(id: CacheId, request: &AllocRequest) -> usize {
         return 0;
     }
     tags::tag(id.shape(), &mut one);
-    sample_if_tagged(id, Entry::from_bits(one[0]), request)
+    sample_if_tagged(id, one[0], request)
 }
 
 /// Frees an object that is not watched, of the size class that the owner map has for it. False,

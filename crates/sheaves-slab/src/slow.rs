@@ -17,7 +17,7 @@ use sheaves_sys::membarrier::Reach;
 use crate::checked::samples::{self, sample_if_tagged};
 use crate::checked::{debug, incoming};
 use crate::moves::slot::{self, ATTEMPTS, take_untagged};
-use crate::moves::tags::{self, Entry, Roles};
+use crate::moves::tags::{self, Roles};
 use crate::moves::{flush, home, refill};
 use crate::records::bounds;
 use crate::records::profile::{self, AllocRequest};
@@ -233,7 +233,7 @@ fn take_one(id: CacheId, request: &AllocRequest) -> usize {
     let mut one = [0];
     if refill::refill(id, &mut one) == 1 {
         tags::tag(id.shape(), &mut one);
-        return sample_if_tagged(id, Entry::from_bits(one[0]), request);
+        return sample_if_tagged(id, one[0], request);
     }
     // Memory is out, but the depot may have objects, or the deferred queue of another slot.
     let Some(cursor) = id.take_full().or_else(|| deferred::take_any_ready(id)) else { return 0 };

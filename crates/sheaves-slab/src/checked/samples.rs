@@ -5,40 +5,33 @@ use sheaves_percpu::internal::{Cursor, Word};
 use crate::checked::quarantine;
 use crate::moves::refill;
 use crate::moves::slot::take_sheaf;
-use crate::moves::tags::{self, Entry};
+use crate::moves::tags::{self, TAG};
 use crate::records::profile::{self, AllocRequest};
 use crate::records::trap;
 use crate::space::cache_id::CacheId;
 use crate::space::granule::Granule;
 use crate::space::slab;
 
-/// The object that is allocated for an entry.
+/// The object that is allocated for an entry of a sheaf, or for one that [`tags::tag`] has made.
 #[inline]
-pub(crate) fn sample_if_tagged(id: CacheId, entry: Entry, request: &AllocRequest) -> usize {
-    let object = entry.object();
-    if entry.is_tagged() { sample(id, object, request) } else { object }
+pub(crate) fn sample_if_tagged(id: CacheId, entry: usize, request: &AllocRequest) -> usize {
+    let object = entry & !TAG;
+    if object == entry { object } else { sample(id, object, request) }
 }
 
 /// Takes the last object of the sheaf in a word of the current slot, which `pop` has left alone,
 /// perhaps because it is tagged. Then the allocation becomes a sample. `put_back` gets the rest of
 /// the sheaf, whose entries keep their tags.
-#[inline]
+#[inline(never)]
 pub(crate) fn pop_tagged(
     id: CacheId,
     word: Word,
     request: &AllocRequest,
     put_back: impl Fn(Cursor),
 ) -> Option<usize> {
-    if profile::is_used() { pop_tagged_slow(id, word, request, put_back) } else { None }
-}
-
-#[cold]
-fn pop_tagged_slow(
-    id: CacheId,
-    word: Word,
-    request: &AllocRequest,
-    put_back: impl Fn(Cursor),
-) -> Option<usize> {
+    if !profile::is_used() {
+        return None;
+    }
     let cursor = take_sheaf(word, |cursor| !cursor.is_empty())?;
     // Now that the sheaf is ours, this is certain.
     if cursor.is_empty() {
@@ -46,7 +39,7 @@ fn pop_tagged_slow(
         return None;
     }
     // SAFETY: the sheaf is ours, and not empty.
-    let entry = Entry::from_bits(unsafe { cursor.last() });
+    let entry = unsafe { cursor.last() };
     put_back(cursor.down(1));
     Some(sample_if_tagged(id, entry, request))
 }

@@ -49,27 +49,7 @@ use crate::space::cache_id::{CacheId, NAMED_FIRST};
 use crate::space::granule::is_watched;
 
 /// The bit of a tagged entry.
-const TAG: usize = 1;
-
-/// An entry of a sheaf: an object, perhaps tagged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(transparent)]
-pub(crate) struct Entry(usize);
-
-impl Entry {
-    /// The entry that a sheaf had, or that [`tag`] has made of an object.
-    pub(crate) fn from_bits(bits: usize) -> Entry {
-        Entry(bits)
-    }
-
-    pub(crate) fn object(self) -> usize {
-        self.0 & !TAG
-    }
-
-    pub(crate) fn is_tagged(self) -> bool {
-        self.0 & TAG != 0
-    }
-}
+pub(crate) const TAG: usize = 1;
 
 /// What the words of a plain cache are for, see the head of this file. The main word of any other
 /// is vacant. A slow path that goes on with what was true before a switch leaves a sheaf without
