@@ -168,7 +168,8 @@ fn make_guard() {
         GUARDS.add(1);
         // First: a child frees runs that are not finished, and uses them again.
         chunk::finish_run(&guard);
-        object_bytes::make_inaccessible(guard.first.address(), GRANULE_BYTES);
+        // SAFETY: a run of its own, in which nothing is live.
+        unsafe { map::uncommit(guard.first.address(), GRANULE_BYTES) };
     }
 }
 
@@ -183,7 +184,8 @@ fn add_slab(id: CacheId, shape: &Shape, slabs: &mut SlabLists, made: &Run) {
     chunk::finish_run(made);
     let bytes = shape.granules * GRANULE_BYTES;
     if shape.unreadable {
-        object_bytes::make_inaccessible(first.address(), bytes);
+        // SAFETY: no object of the slab is allocated yet.
+        unsafe { map::uncommit(first.address(), bytes) };
     }
     probe::slab_made(id.number().into(), first.address(), bytes);
 }

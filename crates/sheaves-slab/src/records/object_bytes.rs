@@ -276,13 +276,6 @@ fn bits_of_some(bytes: &[u8], order: &mut Order) -> u64 {
     drawn.fold(ends, |bits, line| bits | bits_of(line))
 }
 
-/// Returns the pages of a range to the kernel and makes them inaccessible. The caller owns it.
-#[cold]
-pub(crate) fn make_inaccessible(address: usize, bytes: usize) {
-    // SAFETY: nothing in the range is live.
-    unsafe { map::uncommit(address, bytes) };
-}
-
 /// Writes zeros into memory in which nothing is live, an object or a new slab. A whole page is read
 /// before it is written, unless its first line is not zero: so one without memory stays so. Behind
 /// this number of pages in a row that are zero the rest goes back to the kernel: it may have none.
