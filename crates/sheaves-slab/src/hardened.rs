@@ -16,7 +16,7 @@ use sheaves_sys::membarrier::Reach;
 use crate::checked::quarantine;
 use crate::checked::samples::{pop_tagged, sample_if_tagged};
 use crate::deferred;
-use crate::moves::slot::{self, ATTEMPTS, take_sheaf};
+use crate::moves::slot::{self, ATTEMPTS};
 use crate::moves::{flush, refill, registry, tags};
 use crate::parts::pool;
 use crate::records::object_bytes;
@@ -137,16 +137,18 @@ fn push_sealed(id: CacheId, object: usize) -> bool {
         if !attach() {
             break;
         }
-        if let Some(full) = take_sheaf(freed, Cursor::is_full) {
-            id.descriptor().depot.note_exchange(id.shape());
-            quarantine::append(id, full);
-        }
         let Some(sheaf) = pool::take_empty() else { break };
         let empty = pool::format(sheaf, id.shape().sheaf_objects);
         // SAFETY: the sheaf is empty, and has room; as in `give`.
         let filled = unsafe { empty.push(object) };
-        match slot::exchange(freed, filled, |current| !current.is_sheaf()) {
-            Ok(_vacant) => return true,
+        match slot::exchange(freed, filled, Cursor::is_full) {
+            Ok(before) => {
+                if before.is_sheaf() {
+                    id.descriptor().depot.note_exchange(id.shape());
+                    quarantine::append(id, before);
+                }
+                return true;
+            }
             Err(filled) => pool::put_empty(filled.sheaf()),
         }
         // SAFETY: as in `give`.

@@ -1,6 +1,6 @@
 //! The queue of a quarantine: sheaves of sealed objects, oldest first.
 
-use sheaves_percpu::internal::{Cursor, Sheaf};
+use sheaves_percpu::internal::Cursor;
 use sheaves_rcu::internal::queue::Open;
 use sheaves_sys::clock;
 use sheaves_sys::lock::Lock;
@@ -81,12 +81,16 @@ pub(super) fn objects_max(id: CacheId) -> usize {
 impl Fifo {
     const NEW: Fifo = Fifo { oldest: 0, youngest: 0, open: Open::NONE, noted: 0, noted_ms: 0 };
 
-    /// Appends a sheaf that the caller owns and gives up.
+    /// Appends a sheaf that the caller owns and gives up. It is made so small that its objects fill
+    /// it: a queue keeps no cursors.
     pub(super) fn append(&mut self, cursor: Cursor) {
-        let full = make_full(cursor);
+        if !cursor.is_full() {
+            pool::resize(cursor, cursor.fill());
+        }
+        let sheaf = cursor.sheaf();
         // SAFETY: the caller owns the sheaf.
-        unsafe { full.set_link(0) };
-        let number = pool::number_of(full);
+        unsafe { sheaf.set_link(0) };
+        let number = pool::number_of(sheaf);
         match pool::of_number(self.youngest) {
             // SAFETY: the lock's holder owns the sheaves of the queue.
             Some(youngest) => unsafe { youngest.set_link(number as usize) },
@@ -126,14 +130,6 @@ impl Fifo {
         }
         is_too_old
     }
-}
-
-/// A sheaf made smaller, so that its objects fill it: a queue keeps no cursors.
-fn make_full(cursor: Cursor) -> Sheaf {
-    if !cursor.is_full() {
-        pool::resize(cursor, cursor.fill());
-    }
-    cursor.sheaf()
 }
 
 impl Quarantine {
