@@ -123,15 +123,21 @@ pub(super) fn grow(block: Entry, size: usize, blocks: usize) -> Option<Entry> {
     let before = block.address - pages.address;
     let bytes = (before + size).next_multiple_of(map::page_bytes());
     let address = reserve(bytes, map::page_bytes())?;
-    let new = Entry { address: address + before, bytes: bytes - before };
-    // SAFETY: the block is the caller's, which uses the new address only; the room is ours.
-    if unsafe { map::move_to(pages.address, pages.bytes, bytes, address) } {
-        return Some(new);
+    let is_moved = move_pages(pages, Entry { address, bytes });
+    is_moved.then_some(Entry { address: address + before, bytes: bytes - before })
+}
+
+/// Moves pages of the caller, which uses the new address only, to room that is the caller's. False,
+/// with the room given back, when the kernel refuses.
+fn move_pages(pages: Entry, room: Entry) -> bool {
+    // SAFETY: the pages and the room are the caller's, and what moves is not used here any more.
+    let is_moved = unsafe { map::move_to(pages.address, pages.bytes, room.bytes, room.address) };
+    if !is_moved {
+        // Perhaps the kernel has unmapped what is between the pages beside it, and another thread's
+        // mapping is there. If not, it stays reserved.
+        unmap_pages_beside(room);
     }
-    // Perhaps the kernel has unmapped what is between the pages, and another thread's mapping is
-    // there. If not, it stays reserved.
-    unmap_pages_beside(new);
-    None
+    is_moved
 }
 
 /// At level 1 only larger blocks become inaccessible when they are freed: that takes four system
@@ -169,18 +175,14 @@ const ZERO_PAGES: usize = 8;
 /// Clears pages that are the caller's, and moves them between two inaccessible ones. `None`, with
 /// them where they were, if the kernel refuses, or if there are too many blocks.
 fn move_elsewhere(pages: Entry) -> Option<Entry> {
-    let (Entry { address, bytes }, page) = (pages, map::page_bytes());
+    let Entry { address, bytes } = pages;
     if beside(TABLE.lock().count) != 0 {
         return None;
     }
-    let to = take_oldest(bytes).or_else(|| reserve(bytes, page))?;
+    let to = take_oldest(bytes).or_else(|| reserve(bytes, map::page_bytes()))?;
     zero(address, bytes, ZERO_PAGES);
-    // SAFETY: the pages and the room are ours, and not used.
-    if unsafe { map::move_to(address, bytes, bytes, to) } {
-        return Some(with_pages_beside(Entry { address: to, bytes }));
-    }
-    unmap_pages_beside(Entry { address: to, bytes });
-    None
+    let room = Entry { address: to, bytes };
+    move_pages(pages, room).then(|| with_pages_beside(room))
 }
 
 /// Takes what [`grow`] has left: two inaccessible pages with nothing between them.
