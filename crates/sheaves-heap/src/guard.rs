@@ -17,6 +17,7 @@
 
 use crate::start::start;
 
+pub use sheaves_slab::internal::sampling::stop_traps as off;
 pub use sheaves_slab::internal::trap::{ONE_IN_MAX, note_deferral, one_in};
 
 /// Guards one in `one_in` samples from now on, at most [`ONE_IN_MAX`]. While the heap is not
@@ -35,9 +36,4 @@ pub fn on(one_in: usize) -> bool {
 #[doc(hidden)]
 pub fn on_for_tool(one_in: usize) -> bool {
     start() && sheaves_slab::internal::sampling::start_traps(one_in)
-}
-
-/// Guards no further samples. Those that there are stay guarded until they are freed.
-pub fn off() {
-    sheaves_slab::internal::sampling::stop_traps();
 }

@@ -79,7 +79,7 @@ pub fn start_traps(one_in: usize) -> bool {
     is_on
 }
 
-/// Makes no further samples traps. Those that there are stay.
+/// Guards no further samples. Those that there are stay guarded until they are freed.
 pub fn stop_traps() {
     let is_off = trap::set(0);
     debug_assert!(is_off, "turning off asks for nothing");
