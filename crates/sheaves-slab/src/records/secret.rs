@@ -7,7 +7,7 @@ use sheaves_sys::process;
 
 /// The keys of [`canary`].
 static KEYS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
-/// Where [`shuffle`] begins, and by what it goes on.
+/// Where [`Order`] begins, and by what it goes on.
 static ORDER: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
 /// Asks the kernel for all of them, once: when the first hardened cache is made, which in a

@@ -9,7 +9,6 @@
 //! |---|---|---|
 //! | 0 | free, or never used | the code that releases the granule |
 //! | 16 n + 16 | slab of size class n of malloc | the class |
-//! | 16 n + 24 | the same in a hardened process | the class |
 //! | `cache_id::NAMED` | slab of a named cache, whose number is in the slab's header | the cache |
 //! | `cache_id::WATCHED` | watched slab of any cache: frees take the slow path | the cache |
 //!

@@ -10,7 +10,7 @@
 //! | slabs | granule of the heap | 640 | out-of-line slab header: [`super::slab`] |
 //! | sheaves | sheaf | 1024 | `pool` |
 //! | returned | sheaf | 1 bit | whether the pool has returned its page |
-//! | descriptors | named cache | 1408 | `descriptor` |
+//! | descriptors | named cache | 1536 | `descriptor` |
 //!
 //! The owners come first. So the window's address alone leads from any address to its owner, by a
 //! subtraction, a shift and a load. The heap is right behind them: so the entries that are needed

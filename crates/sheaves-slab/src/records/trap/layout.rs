@@ -262,7 +262,7 @@ impl<'a> Event<'a> {
     }
 }
 
-/// What is known of the block of a place. A copy of its words: 720 bytes.
+/// What is known of the block of a place. A copy of its words: 712 bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Record {
     /// The word with the state of the place.
