@@ -5,9 +5,7 @@ use sheaves_rcu::Cookie;
 use sheaves_rcu::defer::Pending;
 use sheaves_sys::membarrier::Reach;
 
-use super::seal::{
-    objects, reclaim, reclaim_by, reclaim_some, seal, start_and_take_ready, tell_all,
-};
+use super::seal::{objects, reclaim, reclaim_if_existing, seal, start_and_take_ready, tell_all};
 use crate::moves::registry::{REGISTRY, if_existing};
 use crate::moves::release;
 use crate::parts::descriptor::{DEFERRING_WORDS, deferring};
@@ -68,12 +66,6 @@ fn seal_caches(ids: &[CacheId], words: &[Word]) -> bool {
         }
     }
     is_complete
-}
-
-/// [`reclaim`] of a cache that another thread may destroy. The registry's lock, for which forks
-/// wait, is held for a piece at a time.
-pub(crate) fn reclaim_if_existing(id: CacheId) -> bool {
-    reclaim_by(|| if_existing(id, reclaim_some).unwrap_or(0))
 }
 
 /// Reclaims what is ready of every cache, and releases the ready slabs of type-stable caches.

@@ -40,13 +40,11 @@ use crate::moves::tags;
 use crate::parts::{deferred_queue, pool};
 use crate::space::cache_id::CacheId;
 
-pub(crate) use all::{
-    note_deferring, pending, reclaim_all, reclaim_if_existing, seal_all, wait_and_reclaim,
-};
+pub(crate) use all::{note_deferring, pending, reclaim_all, seal_all, wait_and_reclaim};
 #[cfg(feature = "faults")]
 pub use emergency::FAULTS;
 pub use emergency::{Emergencies, emergencies};
-pub(crate) use seal::{objects, reclaim, take_any_ready, take_ready};
+pub(crate) use seal::{objects, reclaim, reclaim_if_existing, take_any_ready, take_ready};
 
 /// Defers an object of a plain cache when the fast path found no room.
 pub(crate) fn push(id: CacheId, object: usize) {

@@ -6,6 +6,7 @@ use sheaves_rcu::internal::pressure::{self, Pressure};
 use sheaves_sys::{lock, probe};
 
 use crate::checked::incoming;
+use crate::moves::registry::if_existing;
 use crate::moves::{slot, tags};
 use crate::parts::deferred_queue::{JustSealed, ShardQueue};
 use crate::space::cache_id::CacheId;
@@ -83,26 +84,27 @@ fn close_records(id: CacheId, cursor: Cursor) -> Cursor {
     cursor
 }
 
-/// Reclaims everything whose cookie has passed; true if there was something.
-pub(crate) fn reclaim(id: CacheId) -> bool {
-    reclaim_by(|| reclaim_some(id))
+/// Reclaims everything whose cookie has passed.
+pub(crate) fn reclaim(id: CacheId) {
+    while reclaim_some(id) == RECLAIMED_MAX {}
 }
 
-/// Calls `some`, which is [`reclaim_some`], until nothing is left; true if there was something.
-pub(super) fn reclaim_by(some: impl Fn() -> usize) -> bool {
+/// [`reclaim`] of a cache that another thread may destroy; true if there was something. The
+/// registry's lock, for which forks wait, is held for a piece at a time.
+pub(crate) fn reclaim_if_existing(id: CacheId) -> bool {
     let mut any = false;
-    loop {
-        let count = some();
-        any |= count != 0;
+    while let Some(count @ 1..) = if_existing(id, reclaim_some) {
+        any = true;
         if count < RECLAIMED_MAX {
-            return any;
+            break;
         }
     }
+    any
 }
 
 /// Reclaims what is in sheaves whose cookies have passed, [`RECLAIMED_MAX`] of them at most.
 /// Returns how many there were.
-pub(super) fn reclaim_some(id: CacheId) -> usize {
+fn reclaim_some(id: CacheId) -> usize {
     let mut count = 0;
     while count < RECLAIMED_MAX
         && let Some(cursor) = take_any_ready(id)
