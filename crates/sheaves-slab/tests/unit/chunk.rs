@@ -4,7 +4,7 @@ extern crate std;
 use super::advice::Advice;
 use super::bits::{mask, runs_of};
 use super::dense::DENSE_MS;
-use super::discard::{Free, discard_granules};
+use super::discard::{Free, discard_in_chunk};
 use super::in_progress::InProgress;
 use super::state::{CHUNKS, granule_of, position_of};
 use super::{HugePages, begin_run, finish_run, release_run};
@@ -67,6 +67,11 @@ fn advice_is_given_where_it_is_due() {
         advice_splits_the_heap_into_few_mappings();
     }
     chunks_that_are_skipped_where_others_were_have_no_advice();
+}
+
+fn discard_granules(free: Free) {
+    let count = CHUNKS.lock().count;
+    (0..count).for_each(|index| _ = discard_in_chunk(index, free, usize::MAX));
 }
 
 fn dense_chunks_ask_for_huge_pages_until_they_have_holes() {

@@ -53,25 +53,20 @@ pub fn note_holes(granule: Granule) {
 /// end of the heap is unmapped as far as it is free. Returns the bytes of heap that were returned.
 #[cold]
 pub fn trim(keep_bytes: usize) -> usize {
-    if keep_bytes == 0 {
-        let bytes = discard_granules(Free::All);
-        CHUNKS.lock().shrink();
-        return bytes;
-    }
     assert_none_held();
     let (count, keep) = (CHUNKS.lock().count, keep_bytes / GRANULE_BYTES);
-    let from_the_end = (0..count).rev().take_while(|_| CHUNKS.lock().dirty > keep);
-    let granules = from_the_end.map(|index| discard_in_chunk(index, Free::Dirty, usize::MAX));
-    granules.sum::<usize>() * GRANULE_BYTES
-}
-
-/// Discards granules; returns the bytes of those that held old contents.
-#[cold]
-pub(super) fn discard_granules(free: Free) -> usize {
-    assert_none_held();
-    let count = CHUNKS.lock().count;
-    let granules = (0..count).map(|index| discard_in_chunk(index, free, usize::MAX));
-    granules.sum::<usize>() * GRANULE_BYTES
+    let (keeps_any, mut granules) = (keep_bytes != 0, 0);
+    let free = if keeps_any { Free::Dirty } else { Free::All };
+    for index in (0..count).rev() {
+        if keeps_any && CHUNKS.lock().dirty <= keep {
+            break;
+        }
+        granules += discard_in_chunk(index, free, usize::MAX);
+    }
+    if !keeps_any {
+        CHUNKS.lock().shrink();
+    }
+    granules * GRANULE_BYTES
 }
 
 /// Granules of a chunk that are being discarded; no thread can take them meanwhile.
