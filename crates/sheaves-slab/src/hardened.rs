@@ -11,7 +11,6 @@ use sheaves_percpu::Access;
 use sheaves_percpu::internal::slots::attach;
 use sheaves_percpu::internal::{Cursor, pop_slow, push, push_slow};
 use sheaves_sys::errno;
-use sheaves_sys::membarrier::Reach;
 
 use crate::checked::quarantine;
 use crate::checked::samples::{pop_tagged, sample_if_tagged};
@@ -185,6 +184,6 @@ pub fn is_freed(address: usize) -> bool {
 
 /// Takes what the slots have, and checks everything in quarantine. When the process ends.
 pub fn check_freed() {
-    tick::flush_slots(Reach::Interrupts);
+    tick::flush_slots();
     registry::all_ids().for_each(|id| _ = quarantine::flush_queue(id));
 }

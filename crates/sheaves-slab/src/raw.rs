@@ -6,7 +6,6 @@ use core::ptr::NonNull;
 
 use sheaves_percpu::Access;
 use sheaves_percpu::internal::{self as percpu, Word};
-use sheaves_sys::membarrier::Reach;
 
 use sheaves_sys::errno;
 use sheaves_sys::stack::Frame;
@@ -254,7 +253,7 @@ impl Cache {
     /// library's thread, which it may start. False when a slot could not be drained. Interrupts the
     /// CPUs that run this process.
     pub fn shrink(&self) -> bool {
-        let complete = shrink::shrink(self.id, Reach::Interrupts);
+        let complete = shrink::shrink(self.id);
         release::arm_reclaimer_if_pending();
         chunk::do_due_after_free();
         complete

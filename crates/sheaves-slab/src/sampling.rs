@@ -26,7 +26,6 @@
 use core::fmt::{self, Write};
 
 use sheaves_sys::clock;
-use sheaves_sys::membarrier::Reach;
 use sheaves_sys::unwind::{self, Unwinder};
 
 use crate::deferred;
@@ -89,7 +88,7 @@ pub fn stop_traps() {
 /// and samples that were freed without a note have no record any more. Where a slot is not reached,
 /// what its spare words have is allocated without a draw.
 fn empty_slots() {
-    tick::flush_slots(Reach::Interrupts);
+    tick::flush_slots();
     release::arm_reclaimer_if_pending();
     chunk::do_due_after_free();
 }

@@ -21,8 +21,8 @@ use crate::space::{chunk, slab};
 /// Flushes the sheaves of slots and depot to the slabs, releases slabs without allocated objects,
 /// and discards the pages of free objects in the other slabs. False when a slot was not reached
 /// that has objects: they stay there.
-pub(crate) fn shrink(id: CacheId, reach: Reach) -> bool {
-    let is_complete = release_unused(id, reach);
+pub(crate) fn shrink(id: CacheId) -> bool {
+    let is_complete = release_unused(id, Reach::Interrupts);
     let is_of_cache = |granule: &Granule| {
         // Relaxed: a hint.
         slab::header(*granule).cache.load(Ordering::Relaxed) == id.in_header()
@@ -143,7 +143,7 @@ fn try_destroy(id: CacheId) -> Result<(), usize> {
     let mut may_end = deferred::wait_and_reclaim(id);
     if may_end && id.shape().typesafe {
         // Slabs become empty here; their cookies pass in the grace period that follows.
-        shrink(id, Reach::Interrupts);
+        shrink(id);
         may_end = Cookie::get().wait_expedited().is_ok();
     }
     if !may_end {

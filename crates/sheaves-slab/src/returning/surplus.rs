@@ -188,7 +188,7 @@ fn pass(look: &Look) {
 /// it.
 pub(crate) fn sweep() {
     if IS_TO_SWEEP.swap(0) != 0 {
-        tick::flush_slots(Reach::Interrupts);
+        tick::flush_slots();
         registry::all_ids().for_each(|id| tick::flush_depot(id, usize::MAX));
         chunk::do_due_after_free();
     }

@@ -146,10 +146,10 @@ fn tick_slots(ids: &[CacheId], words: &[Word], reach: Reach) -> usize {
     left_bytes
 }
 
-/// Flushes the sheaves of the slots in reach.
-pub(crate) fn flush_slots(reach: Reach) {
+/// Flushes the sheaves of all slots.
+pub(crate) fn flush_slots() {
     each_batch(0..registry::numbers_used(), |ids, words| {
-        flush_where(ids, words, reach, &|_, _, _| true);
+        flush_where(ids, words, Reach::Interrupts, &|_, _, _| true);
     });
 }
 
