@@ -51,18 +51,13 @@ pub(crate) fn pop_tagged(
 fn sample(id: CacheId, object: usize, request: &AllocRequest) -> usize {
     let has_size = request.bytes != 0 && !tags::has_unnoted_frees(id);
     let bytes = if has_size { request.bytes } else { id.shape().size };
-    if let Some(block) = trap::alloc(id, object, bytes, request) {
-        if profile::rate() != 0 {
-            profile::open(id, block, request);
-        }
-        return block;
-    }
+    let trap = trap::alloc(id, object, bytes, request);
     if profile::rate() == 0 {
-        return object;
+        return trap.unwrap_or(object);
     }
-    let Some(watched) = watched_in_place_of(id, object) else { return object };
-    profile::open(id, watched, request);
-    watched
+    let Some(sample) = trap.or_else(|| watched_in_place_of(id, object)) else { return object };
+    profile::open(id, sample, request);
+    sample
 }
 
 /// An object of a watched slab in place of another; `None`, with nothing changed, when memory is
