@@ -120,7 +120,7 @@ fn give_slow(id: CacheId, object: usize) {
         return;
     }
     errno::preserve(|| {
-        if !push_sealed(id, object) {
+        if !exchange(id, object) {
             quarantine::add(id, object);
         }
         quarantine::flush_surplus(id);
@@ -128,34 +128,27 @@ fn give_slow(id: CacheId, object: usize) {
     });
 }
 
-/// Pushes a sealed object to the current slot, whose full sheaf goes to the queue. False if it was
-/// not pushed.
-fn push_sealed(id: CacheId, object: usize) -> bool {
-    let [freed, _] = id.hardened_words();
-    for _ in 0..if id.is_class() && id.shape().sheaf_objects > 1 { ATTEMPTS } else { 0 } {
-        if !attach() {
-            break;
-        }
-        let Some(sheaf) = pool::take_empty() else { break };
-        let empty = pool::format(sheaf, id.shape().sheaf_objects);
-        // SAFETY: the sheaf is empty, and has room; as in `give`.
-        let filled = unsafe { empty.push(object) };
-        match slot::exchange(freed, filled, Cursor::is_full) {
-            Ok(before) => {
-                if before.is_sheaf() {
-                    id.descriptor().depot.note_exchange(id.shape());
-                    quarantine::append(id, before);
-                }
-                return true;
-            }
-            Err(filled) => pool::put_empty(filled.sheaf()),
-        }
-        // SAFETY: as in `give`.
-        if unsafe { push_slow(freed, object) } {
-            return true;
-        }
+/// Stores a sheaf with a sealed object in the current slot, whose full one goes to the queue. False
+/// if nothing was changed.
+fn exchange(id: CacheId, object: usize) -> bool {
+    if !id.is_class() || id.shape().sheaf_objects == 1 || !attach() {
+        return false;
     }
-    false
+    let [freed, _] = id.hardened_words();
+    let Some(sheaf) = pool::take_empty() else { return false };
+    let empty = pool::format(sheaf, id.shape().sheaf_objects);
+    // SAFETY: the sheaf is empty, and has room; as in `give`.
+    let filled = unsafe { empty.push(object) };
+    let exchanged = slot::exchange(freed, filled, Cursor::is_full);
+    match exchanged {
+        Ok(before) if before.is_sheaf() => {
+            id.descriptor().depot.note_exchange(id.shape());
+            quarantine::append(id, before);
+        }
+        Ok(_vacant) => {}
+        Err(filled) => pool::put_empty(filled.sheaf()),
+    }
+    exchanged.is_ok()
 }
 
 /// Aborts the process unless the address starts an object that is allocated.
