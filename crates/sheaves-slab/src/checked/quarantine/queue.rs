@@ -106,19 +106,6 @@ impl Fifo {
         }
     }
 
-    /// Removes the oldest sheaf; the caller owns it.
-    fn remove_oldest(&mut self) -> Option<Cursor> {
-        let sheaf = pool::of_number(self.oldest)?;
-        if self.noted == self.oldest {
-            self.noted = 0;
-        }
-        self.oldest = sheaf.link() as u32;
-        if self.oldest == 0 {
-            self.youngest = 0;
-        }
-        Some(sheaf.full())
-    }
-
     /// True if the oldest sheaf is older than [`AGE_MS`]. Notes the youngest from time to time.
     fn is_too_old(&mut self, now_ms: u64) -> bool {
         if now_ms.saturating_sub(self.noted_ms) < AGE_MS {
@@ -152,8 +139,17 @@ impl Quarantine {
         if is_too_much || fifo.is_too_old(now_ms) { self.take_oldest(id, &mut fifo) } else { None }
     }
 
+    /// Takes the oldest sheaf; the caller owns it.
     pub(super) fn take_oldest(&self, id: CacheId, fifo: &mut Fifo) -> Option<Cursor> {
-        let cursor = fifo.remove_oldest()?;
+        let sheaf = pool::of_number(fifo.oldest)?;
+        if fifo.noted == fifo.oldest {
+            fifo.noted = 0;
+        }
+        fifo.oldest = sheaf.link() as u32;
+        if fifo.oldest == 0 {
+            fifo.youngest = 0;
+        }
+        let cursor = sheaf.full();
         self.objects.sub(cursor.fill());
         BYTES.sub(cursor.fill() * counted_bytes(id));
         Some(cursor)
