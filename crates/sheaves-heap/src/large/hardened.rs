@@ -33,12 +33,10 @@ use crate::classes::QUANTUM_BYTES;
 /// A block, which reads as zeros; 0 when memory is out.
 pub(super) fn alloc(size: usize, align: usize) -> usize {
     let Some(bytes) = size.max(1).checked_next_multiple_of(map::page_bytes()) else { return 0 };
-    let beside = {
-        let mut table = TABLE.lock();
-        let beside = beside(table.count);
-        table.is_crowded |= beside != 0;
-        beside
-    };
+    let mut table = TABLE.lock();
+    let beside = beside(table.count);
+    table.is_crowded |= beside != 0;
+    drop(table);
     let idle = if beside == 0 { take_idle(bytes, align) } else { None };
     let Some(address) = idle.or_else(|| reserve(bytes, align)) else { return 0 };
     // SAFETY: ours since just now.
