@@ -186,13 +186,7 @@ pub(crate) fn is_neighbour_good(shape: &Shape, object: usize) -> bool {
     (found ^ canary(neighbour)).wrapping_add(1) <= 1 || found == 0
 }
 
-#[cold]
-pub(crate) fn report_underflow(shape: &Shape, object: usize) {
-    let what = ": something was written before its start, or past the end of";
-    report(shape, object, format_args!("{what} {:#x}", object - shape.stride));
-}
-
-fn report(shape: &Shape, object: usize, what: core::fmt::Arguments<'_>) {
+pub(crate) fn report(shape: &Shape, object: usize, what: core::fmt::Arguments<'_>) {
     let (name, size) = (shape.name(), shape.size);
     found(format_args!("object {object:#x} of cache {name} (size {size}){what}"));
 }

@@ -44,7 +44,8 @@ fn mark(id: CacheId, shape: &Shape, object: usize) -> bool {
             "double free of {object:#x}, an object of cache {name} (size {size})"
         ));
     } else if shape.has_canary() && index != 0 && !object_bytes::is_neighbour_good(shape, object) {
-        object_bytes::report_underflow(shape, object);
+        let what = ": something was written before its start, or past the end of";
+        object_bytes::report(shape, object, format_args!("{what} {:#x}", object - shape.stride));
     }
     is_first
 }
