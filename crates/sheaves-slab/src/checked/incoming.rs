@@ -12,19 +12,27 @@ use crate::space::checking::Checking;
 /// Flushes the sheaves of any cache in the slots that the caller may reach. False if one of the
 /// others has objects.
 pub(crate) fn flush_slots(id: CacheId, reach: Reach) -> bool {
-    let words = id.words();
-    let (taken, is_complete) = slots::take(&words, reach, slots::ALL);
-    taken.for_each(|(index, cursor)| drained(id, words[index], cursor));
-    is_complete
+    flush_where(&[id], &id.words(), reach, slots::ALL)
 }
 
-/// Flushes a sheaf that a drain has taken out of one of [`CacheId::words`].
-pub(crate) fn drained(id: CacheId, word: Word, cursor: Cursor) {
-    match id.shape().checking {
-        Checking::Plain => _ = flush::flush_sheaf(id, slot::untag(id, cursor)),
-        _ if word == id.hardened_words()[0] => quarantine::append(id, cursor),
-        _ => quarantine::put_back(id, cursor),
+/// Flushes the sheaves of caches in their words, two of each, for which `is_wanted` is true of the
+/// word's index, the slot, and the cursor. False as for [`flush_slots`].
+pub(crate) fn flush_where(
+    ids: &[CacheId],
+    words: &[Word],
+    reach: Reach,
+    is_wanted: &dyn Fn(usize, usize, Cursor) -> bool,
+) -> bool {
+    let (taken, is_complete) = slots::take(words, reach, is_wanted);
+    for (index, cursor) in taken {
+        let id = ids[index / 2];
+        match id.shape().checking {
+            Checking::Plain => _ = flush::flush_sheaf(id, slot::untag(id, cursor)),
+            _ if words[index] == id.hardened_words()[0] => quarantine::append(id, cursor),
+            _ => quarantine::put_back(id, cursor),
+        }
     }
+    is_complete
 }
 
 /// Takes back the objects of a sheaf that the caller owns, whose grace period is over.

@@ -25,7 +25,8 @@ use sheaves_rcu::internal::keeper;
 use sheaves_sys::map;
 use sheaves_sys::membarrier::Reach;
 
-use crate::checked::{incoming, quarantine};
+use crate::checked::incoming::flush_where;
+use crate::checked::quarantine;
 use crate::moves::registry::{self, REGISTRY, if_existing};
 use crate::moves::{flush, holes, release};
 use crate::parts::pool;
@@ -202,20 +203,6 @@ fn free_bytes_if_sparse(id: CacheId) -> usize {
     let free = objects.saturating_sub(id.descriptor().depot.in_use());
     let is_sparse = free > objects / 2 && free * shape.stride >= SPARSE_BYTES_MIN;
     if is_sparse && shape.is_plain() { free * shape.stride } else { 0 }
-}
-
-/// Flushes the sheaves in these words for which `is_wanted` is true of the word's index, the slot,
-/// and the cursor. Under the registry lock.
-fn flush_where(
-    ids: &[CacheId],
-    words: &[Word],
-    reach: Reach,
-    is_wanted: &dyn Fn(usize, usize, Cursor) -> bool,
-) {
-    let (taken, _is_complete) = slots::take(words, reach, is_wanted);
-    for (index, cursor) in taken {
-        incoming::drained(ids[index / 2], words[index], cursor);
-    }
 }
 
 /// Calls `visit` with those of these caches that exist and two words of each, [`BATCH`] caches at a
