@@ -137,7 +137,7 @@ fn has_bounds(class: usize) -> bool {
 }
 
 /// True if the block at an address was allocated with this size and alignment, or if it may have
-/// been resized in place to this size.
+/// been resized in place to this size. For hardened processes, which have no traps.
 pub(crate) fn is_of_size(address: usize, size: usize, align: usize, may_be_resized: bool) -> bool {
     if size > isize::MAX as usize {
         return false;
@@ -147,7 +147,6 @@ pub(crate) fn is_of_size(address: usize, size: usize, align: usize, may_be_resiz
     let is_same = match block {
         Some(Block::Object { class }) if has_bounds(class) => return size == usable,
         Some(Block::Object { class }) => wanted == Some(class),
-        Some(Block::Trap { .. }) => return size == usable,
         // A block of no bytes has a page, too.
         _ => wanted.is_none() && size.max(1) > usable.saturating_sub(map::page_bytes()),
     };

@@ -57,11 +57,7 @@ pub(crate) fn alloc(id: CacheId, request: &AllocRequest) -> usize {
             Err(cursor) => quarantine::put_back(id, cursor),
         }
     }
-    take_one(id, request)
-}
-
-/// An object straight from the slabs, for a thread without a slot or without memory for a sheaf.
-fn take_one(id: CacheId, request: &AllocRequest) -> usize {
+    // Straight from the slabs: the thread is without a slot, or without memory for a sheaf.
     let mut one = [quarantine::refill_one(id)];
     if one[0] == 0 {
         return 0;

@@ -29,14 +29,14 @@ fn mark(id: CacheId, shape: &Shape, object: usize) -> bool {
     let (slab, index) = flush::slab_and_index(id, object);
     let is_first = if !shape.has_canary() {
         slab.hold(index / 64, 1 << (index % 64)) == 0
+    } else if object_bytes::mark_free(shape, object) {
+        true
+    // Without a canary if it was never allocated, or its page was discarded.
+    } else if is_free(shape, slab, index, object) {
+        false
     } else {
-        let is_marked = object_bytes::mark_free(shape, object);
-        // One that was never allocated, or whose page was discarded, has no canary.
-        let is_damaged = !is_marked && !is_free(shape, slab, index, object);
-        if is_damaged {
-            object_bytes::mend(shape, object);
-        }
-        is_marked || is_damaged
+        object_bytes::mend(shape, object);
+        true
     };
     if !is_first {
         let (name, size) = (shape.name(), shape.size);
