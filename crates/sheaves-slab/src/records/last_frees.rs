@@ -81,10 +81,8 @@ pub fn report(begin: usize, end: usize) {
         if (begin..end).contains(&address) {
             let frames = entry.frames.each_ref().map(|frame| frame.load(Ordering::Relaxed));
             let used = frames.iter().position(|frame| *frame == 0).unwrap_or(FRAMES);
-            report::report(format_args!(
-                "block {address:#x} was freed last by {}",
-                Addresses(&frames[..used])
-            ));
+            let caller = Addresses(&frames[..used]);
+            report::report(format_args!("block {address:#x} was freed last by {caller}"));
             return;
         }
     }

@@ -21,10 +21,8 @@ pub fn report_to(fd: i32) {
     let mut largest = [(0, 0); PLACES];
     let (mut places, mut blocks, mut bytes) = (0, 0, 0);
     for place in profile::sites(session, 0).filter(is_leak) {
-        let live = place.site.live;
-        (places, blocks, bytes) =
-            (places + 1, blocks + live.samples, bytes + chance::whole(live.bytes));
-        let leak = (chance::whole(live.bytes), place.index);
+        let leak = (chance::whole(place.site.live.bytes), place.index);
+        (places, blocks, bytes) = (places + 1, blocks + place.site.live.samples, bytes + leak.0);
         if let Some(rank) = largest.iter().position(|other| other.0 < leak.0) {
             largest[rank..].rotate_right(1);
             largest[rank] = leak;
@@ -33,12 +31,10 @@ pub fn report_to(fd: i32) {
     if places == 0 {
         return;
     }
-    report::report_to(
-        fd,
-        format_args!(
-            "not freed at the end: {bytes} bytes in {blocks} blocks, call sites: {places}"
-        ),
+    let text = format_args!(
+        "not freed at the end: {bytes} bytes in {blocks} blocks, call sites: {places}"
     );
+    report::report_to(fd, text);
     for (_, index) in largest.iter().filter(|(bytes, _)| *bytes != 0) {
         let Some(place) = profile::sites(session, *index).next() else { return };
         let addresses = place.addresses();
@@ -49,10 +45,8 @@ pub fn report_to(fd: i32) {
             Kind::Malloc | Kind::Large => "malloc",
             Kind::Cache | Kind::PerCpu => place.site.source.name.as_str(),
         };
-        report::report_to(
-            fd,
-            format_args!("{bytes} bytes in {blocks} blocks of {of}, allocated by {callers}"),
-        );
+        let text = format_args!("{bytes} bytes in {blocks} blocks of {of}, allocated by {callers}");
+        report::report_to(fd, text);
     }
 }
 
