@@ -56,12 +56,9 @@ impl core::fmt::Display for CacheError {
 
 impl core::error::Error for CacheError {}
 
-/// Creates a cache with the lowest free number of a range.
+/// Creates a cache with the lowest free number of a range, once [`start`] has succeeded.
 pub(crate) fn create(shape: Shape, mut numbers: Range<usize>) -> Result<CacheId, CacheError> {
     let mut registry = REGISTRY.lock();
-    if !registry.start() {
-        return Err(CacheError::OutOfMemory);
-    }
     if checking::is_hardened() && numbers.start == NAMED_FIRST {
         numbers.start = NAMED_FIRST_HARDENED;
     }
