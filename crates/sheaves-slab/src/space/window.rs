@@ -334,7 +334,8 @@ fn begin() -> Exactly {
         if OWNERS.mapped() == 0 && can_map(owners.next_multiple_of(step)) {
             outcome = Exactly::Occupied;
         }
-        unmap_all();
+        // Half way.
+        REGIONS.iter().for_each(|region| region.shrink_to(0));
     }
     outcome
 }
@@ -344,11 +345,6 @@ fn can_map(bytes: usize) -> bool {
     let address = map::anywhere(bytes);
     // SAFETY: mapped just now.
     address.is_some_and(|address| unsafe { map::unmap(address, bytes) })
-}
-
-/// Unmaps the regions after an attempt that failed half way.
-fn unmap_all() {
-    REGIONS.iter().for_each(|region| region.shrink_to(0));
 }
 
 const _: () = {

@@ -22,10 +22,8 @@ const PIECE_GRANULES_MAX: usize = 24;
 const PIECE_CHUNKS: usize = 64;
 /// Granules that were freed while there was too much, and half of what pieces have returned less.
 static FREED: Hint = Hint::new(0);
-/// Less is not worth a keeper.
-const MUCH_BYTES: usize = 1 << 20;
-/// The same in granules.
-const MUCH: usize = MUCH_BYTES / GRANULE_BYTES;
+/// Fewer granules are not worth a keeper.
+const MUCH: usize = (1 << 20) / GRANULE_BYTES;
 
 /// Called when a run of that many granules was freed.
 pub(super) fn note_freed(chunks: &mut Chunks, count: usize) {
