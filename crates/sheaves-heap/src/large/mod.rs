@@ -134,15 +134,15 @@ fn take_kept(
 /// Bytes of the block that starts at an address.
 pub(crate) fn bytes_of(address: usize) -> Option<usize> {
     let mut table = TABLE.lock();
-    let index = table.find(address)?;
-    Some(table.entry(index).bytes)
+    let index = table.entries.find(address)?;
+    Some(table.entries.entry(index).bytes)
 }
 
 /// True when an address is inside a block. Visits every block: for debug mode.
 pub(crate) fn contains(address: usize) -> bool {
     let mut table = TABLE.lock();
     (0..table.entries.capacity()).any(|index| {
-        let entry = *table.entry(index);
+        let entry = *table.entries.entry(index);
         entry.address & KEPT == 0 && (entry.address..entry.address + entry.bytes).contains(&address)
     })
 }
@@ -151,7 +151,7 @@ pub(crate) fn contains(address: usize) -> bool {
 #[must_use]
 pub(crate) fn free(address: usize) -> bool {
     let mut table = TABLE.lock();
-    let Some(index) = table.find(address) else { return false };
+    let Some(index) = table.entries.find(address) else { return false };
     sampling::close(address);
     let range = table.remove(index);
     probe::large_free(range.address, range.bytes);
@@ -297,8 +297,8 @@ fn resize_in_table(address: usize, size: usize, request: &AllocRequest) -> Optio
     // Held over the system call: otherwise another thread could get the old address from the kernel
     // and look it up before the entry has moved.
     let mut table = TABLE.lock();
-    let index = table.find(address)?;
-    let old_bytes = table.entry(index).bytes;
+    let index = table.entries.find(address)?;
+    let old_bytes = table.entries.entry(index).bytes;
     let to = |new: usize| {
         let may_be_sample = sampling::large::note_resize(address, new, old_bytes, request);
         Some(Resized { address: new, may_be_sample, old_bytes })
@@ -339,7 +339,7 @@ fn resize_hardened(
     size: usize,
     to: impl Fn(usize) -> Option<Resized>,
 ) -> Option<Resized> {
-    let old = *table.entry(index);
+    let old = *table.entries.entry(index);
     if size < old.bytes / 2 {
         return None;
     }

@@ -83,15 +83,6 @@ impl Table {
         }
     }
 
-    pub(super) fn entry(&mut self, index: usize) -> &mut Entry {
-        self.entries.entry(index)
-    }
-
-    /// Index of the entry of an address.
-    pub(super) fn find(&mut self, address: usize) -> Option<usize> {
-        self.entries.find(address)
-    }
-
     /// Adds an entry. False when the table cannot grow.
     ///
     /// At most half of the entries are used, and at most [`RANGES_MAX`] more, for idle ranges that
@@ -122,7 +113,7 @@ impl Table {
 
     /// Changes the length of the block at `index`.
     pub(super) fn resize(&mut self, index: usize, bytes: usize) {
-        let entry = self.entry(index);
+        let entry = self.entries.entry(index);
         sizes::forget(entry.address);
         let old_bytes = core::mem::replace(&mut entry.bytes, bytes);
         self.bytes = self.bytes - old_bytes + bytes;
@@ -207,7 +198,7 @@ impl Table {
         for _ in 0..PIECE {
             step();
             let index = self.next_kept % self.entries.capacity();
-            let Entry { address, bytes } = *self.entry(index);
+            let Entry { address, bytes } = *self.entries.entry(index);
             let range = Entry { address: address & !KEPT, bytes };
             if address & KEPT != 0 && fits(range) {
                 self.entries.remove(index);

@@ -12,8 +12,8 @@ fn table(blocks: usize) -> Table {
 }
 
 fn has(table: &mut Table, number: usize) -> bool {
-    let found = table.find(number * PAGE);
-    found.is_some_and(|index| table.entry(index).bytes == number)
+    let found = table.entries.find(number * PAGE);
+    found.is_some_and(|index| table.entries.entry(index).bytes == number)
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn a_removal_leaves_the_others_in_their_place() {
     const BLOCKS: usize = 100;
     for removed in 1..=BLOCKS {
         let mut table = table(BLOCKS);
-        let index = table.find(removed * PAGE).unwrap();
+        let index = table.entries.find(removed * PAGE).unwrap();
         assert_eq!(table.remove(index).bytes, removed);
         assert!((1..=BLOCKS).all(|number| has(&mut table, number) == (number != removed)));
         assert_eq!((table.count, table.bytes), (BLOCKS - 1, BLOCKS * (BLOCKS + 1) / 2 - removed));
@@ -45,7 +45,10 @@ fn ranges_without_a_block_are_kept_and_taken_again() {
         (table.count, table.bytes, table.entries.count() - table.count, table.in_doubt),
         (3, 6, 1, 0)
     );
-    assert!(table.find(9 * PAGE).is_none() && table.take_kept(|range| range.bytes > 9).is_none());
+    assert!(
+        table.entries.find(9 * PAGE).is_none()
+            && table.take_kept(|range| range.bytes > 9).is_none()
+    );
     assert_eq!(table.take_kept(|_| true).map(|range| range.address), Some(9 * PAGE));
     assert_eq!((table.entries.count() - table.count, table.in_doubt), (0, 1));
 }
