@@ -2,8 +2,17 @@
 
 extern crate std;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use super::*;
 use crate::parts::shape::Name;
+
+/// One test at a time turns profiling on. Not by a lock of the library: a fork of a thread that
+/// holds one does not wait for others for long, and is not prepared then.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn live(kind: Kind) -> (u64, u64, u64) {
     let mut sums = (0, 0, 0);
@@ -30,7 +39,7 @@ fn resize(address: usize, new_address: usize, old: usize, new: usize) {
 
 #[test]
 fn large_blocks_keep_their_weight_when_they_are_resized() {
-    let _one = TESTING.lock();
+    let _one = alone();
     assert!(begin(1 << 20));
     const BLOCKS: usize = 4000;
     let address = |index: usize| (index + 1) << 20;
@@ -64,7 +73,7 @@ fn large_blocks_keep_their_weight_when_they_are_resized() {
 
 #[test]
 fn a_deferred_sample_moves_to_the_place_of_its_deferral() {
-    let _one = TESTING.lock();
+    let _one = alone();
     // Other tests have no samples at this rate.
     assert!(begin(RATE_BYTES_MAX));
     let name = Name::new("cache");
@@ -91,7 +100,7 @@ fn a_deferred_sample_moves_to_the_place_of_its_deferral() {
 /// Otherwise nothing would end its record.
 #[test]
 fn a_sample_is_deferred_where_there_is_no_room_for_the_place() {
-    let _one = TESTING.lock();
+    let _one = alone();
     assert!(begin(RATE_BYTES_MAX));
     let name = Name::new("cache");
     let source = Source { kind: Kind::Cache, cache: 9, is_deferral: false, name };
@@ -113,7 +122,7 @@ fn a_sample_is_deferred_where_there_is_no_room_for_the_place() {
 
 #[test]
 fn a_new_session_knows_nothing_of_the_one_before() {
-    let _one = TESTING.lock();
+    let _one = alone();
     assert!(begin(1 << 20));
     large::note_alloc(1 << 30, &request(1 << 30));
     assert_eq!(open_records(), 1);

@@ -18,7 +18,7 @@ use crate::space::{checking, slab};
 
 #[test]
 fn tags_are_as_frequent_as_samples_should_be() {
-    let _one = profile::TESTING.lock();
+    let _one = profile::tests::alone();
     let shape = Shape::new(Layout::from_size_align(64, 8).unwrap()).unwrap();
     assert!(profile::begin(4096));
     let chance = 1.0 - (-64.0_f64 / 4096.0).exp();
@@ -101,7 +101,7 @@ fn fork_finds_samples_and_the_words_switched_together() {
     if mode() != EngineMode::Rseq || checking::is_hardened() {
         return;
     }
-    let _one = profile::TESTING.lock();
+    let _one = profile::tests::alone();
     let is_over = AtomicBool::new(false);
     let (mut drawing, mut wrong) = (0, 0);
     thread::scope(|scope| {

@@ -389,10 +389,6 @@ pub(crate) fn sites(session: u64, mut index: u32) -> impl Iterator<Item = Listed
     })
 }
 
-/// Held by the unit tests that turn profiling on.
-#[cfg(test)]
-pub(crate) static TESTING: Lock<()> = Lock::new(());
-
 #[cfg(test)]
 #[path = "../../../tests/unit/profile.rs"]
-mod tests;
+pub(crate) mod tests;
