@@ -161,7 +161,7 @@ pub(crate) fn foreign(address: usize, call: &str) -> ! {
     let what = match Granule::of(address).map(Granule::entry) {
         Some(entry) if entry == 0 || is_freed(address) => "which is in free memory (double free?)",
         Some(_) => "which belongs to a named cache",
-        None if large::is_retired(address) => "which is in free memory (double free?)",
+        None if large::hardened::is_retired(address) => "which is in free memory (double free?)",
         None => "which is not from this heap",
     };
     report::die(format_args!("{call} of {address:#x}, {what}"))

@@ -27,7 +27,6 @@ use sheaves_sys::{clock, map, probe};
 
 use idle::{Idle, Pages};
 
-pub(crate) use hardened::is_retired;
 use room::return_unused;
 pub(crate) use table::TABLE;
 use table::{Entry, KEPT, Table};
