@@ -346,22 +346,19 @@ fn tick_holes(granule: Granule) -> usize {
         return 0;
     }
     work::note(1);
-    match slab::header(granule).tick_holes() {
+    let slab = slab::header(granule);
+    match slab.tick_holes() {
         Holes::NothingToDo => 0,
-        Holes::Changed => free_bytes(granule),
+        Holes::Changed => {
+            // Relaxed: a hint.
+            let free = slab.free.load(Ordering::Relaxed) as usize;
+            with_cache_of(granule, |id| free * id.shape().stride).unwrap_or(0)
+        }
         Holes::Unchanged => {
             discard_holes(granule);
             0
         }
     }
-}
-
-/// Bytes of free objects in the slab that begins with a granule.
-fn free_bytes(granule: Granule) -> usize {
-    let slab = slab::header(granule);
-    // Relaxed: a hint.
-    let free = slab.free.load(Ordering::Relaxed) as usize;
-    with_cache_of(granule, |id| free * id.shape().stride).unwrap_or(0)
 }
 
 /// Calls `act`, under the registry lock, with the cache of the slab that begins with a granule.

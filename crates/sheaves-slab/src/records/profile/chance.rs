@@ -64,7 +64,8 @@ pub(crate) fn first_sample(count: usize, bytes: usize, rate: usize) -> Option<us
 }
 
 /// The states, one for each slot and 64.
-static STATES: [State; 64] = [const { State::new() }; 64];
+static STATES: [State; 64] =
+    [const { State { number: AtomicU64::new(0), distance: AtomicU64::new(0) } }; 64];
 
 /// On a cache line of its own. No locked instructions: if two threads get one number, or take one
 /// part of the line, each sample is still as likely as it should be.
@@ -78,10 +79,6 @@ struct State {
 }
 
 impl State {
-    const fn new() -> Self {
-        State { number: AtomicU64::new(0), distance: AtomicU64::new(0) }
-    }
-
     fn current() -> &'static State {
         &STATES[current_slot() as usize % STATES.len()]
     }

@@ -39,14 +39,6 @@ pub(super) enum Advice {
 }
 
 impl Advice {
-    /// That for a new chunk.
-    pub(super) fn at_first(huge_pages: HugePages) -> Advice {
-        match huge_pages {
-            HugePages::Always => Advice::Prefer,
-            HugePages::Never | HugePages::Auto => Advice::Avoid,
-        }
-    }
-
     /// Tells the kernel. False when it refuses.
     pub(super) fn give(self, address: usize, bytes: usize) -> bool {
         match self {

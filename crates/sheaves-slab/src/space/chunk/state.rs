@@ -265,7 +265,8 @@ impl Chunks {
 
     /// Adds a chunk, none of whose granules are free.
     fn add_chunk(&mut self) {
-        let advice = Advice::at_first(self.huge_pages);
+        let is_huge = self.huge_pages == HugePages::Always;
+        let advice = if is_huge { Advice::Prefer } else { Advice::Avoid };
         let index = self.count;
         *self.chunk_mut(index) = Chunk { advice, ..Chunk::NONE };
         self.publish(index + 1);
