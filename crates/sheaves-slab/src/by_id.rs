@@ -5,7 +5,6 @@ use core::ops::Range;
 
 use sheaves_percpu::Access;
 use sheaves_percpu::internal as percpu;
-
 use sheaves_sys::stack::Frame;
 
 pub use crate::hardened::{check_allocated, check_freed, is_freed};

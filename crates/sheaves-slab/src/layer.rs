@@ -2,9 +2,8 @@
 
 use sheaves_rcu::defer::Pending;
 use sheaves_rcu::internal::{self, LayerAbove};
-use sheaves_sys::membarrier::Reach;
-
 use sheaves_sys::fault;
+use sheaves_sys::membarrier::Reach;
 
 use crate::deferred;
 use crate::moves::release;

@@ -6,7 +6,6 @@ use core::ptr::NonNull;
 
 use sheaves_percpu::Access;
 use sheaves_percpu::internal::{self as percpu, Word};
-
 use sheaves_sys::errno;
 use sheaves_sys::stack::Frame;
 

@@ -20,8 +20,6 @@
 //! `SAMPLES` are the samples that are live or deferred, `OBJECTS` and `BYTES` the estimate of all
 //! such objects, and the last two numbers the estimate of all that ever were since profiling was
 //! turned on. The addresses are return addresses in hexadecimal digits, the innermost first.
-//!
-//! Not known are objects that were allocated before profiling was turned on.
 
 use core::fmt::{self, Write};
 
