@@ -34,50 +34,38 @@ pub struct Flavor {
     update_poll_state_synchronize_rcu: extern "C" fn(GpPollState) -> bool,
 }
 
-const fn flavor(readers: [Plain; 2], quiet: Plain, states: [Plain; 4]) -> Flavor {
-    let [online, offline, register, unregister] = states;
-    Flavor {
-        read_lock: readers[0],
-        read_unlock: readers[1],
-        read_ongoing: qsbr::sheaves_urcu_read_ongoing,
-        read_quiescent_state: quiet,
-        update_call_rcu: calls::sheaves_urcu_call_rcu,
-        update_synchronize_rcu: qsbr::sheaves_urcu_synchronize_rcu,
-        update_defer_rcu: defer::sheaves_urcu_defer_rcu,
-        thread_offline: offline,
-        thread_online: online,
-        register_thread: register,
-        unregister_thread: unregister,
-        barrier: calls::sheaves_urcu_barrier,
-        register_rculfhash_atfork: calls::sheaves_urcu_register_rculfhash_atfork,
-        unregister_rculfhash_atfork: calls::sheaves_urcu_unregister_rculfhash_atfork,
-        update_start_poll_synchronize_rcu: qsbr::sheaves_urcu_start_poll_synchronize_rcu,
-        update_poll_state_synchronize_rcu: qsbr::sheaves_urcu_poll_state_synchronize_rcu,
-    }
-}
+const ALL_BUT_QSBR: Flavor = Flavor {
+    read_lock: sheaves_rcu_read_lock,
+    read_unlock: sheaves_rcu_read_unlock,
+    read_ongoing: qsbr::sheaves_urcu_read_ongoing,
+    read_quiescent_state: qsbr::sheaves_urcu_quiescent_state,
+    update_call_rcu: calls::sheaves_urcu_call_rcu,
+    update_synchronize_rcu: qsbr::sheaves_urcu_synchronize_rcu,
+    update_defer_rcu: defer::sheaves_urcu_defer_rcu,
+    thread_offline: qsbr::sheaves_urcu_thread_offline,
+    thread_online: qsbr::sheaves_urcu_thread_online,
+    register_thread: qsbr::sheaves_urcu_register_thread,
+    unregister_thread: qsbr::sheaves_urcu_unregister_thread,
+    barrier: calls::sheaves_urcu_barrier,
+    register_rculfhash_atfork: calls::sheaves_urcu_register_rculfhash_atfork,
+    unregister_rculfhash_atfork: calls::sheaves_urcu_unregister_rculfhash_atfork,
+    update_start_poll_synchronize_rcu: qsbr::sheaves_urcu_start_poll_synchronize_rcu,
+    update_poll_state_synchronize_rcu: qsbr::sheaves_urcu_poll_state_synchronize_rcu,
+};
 
 /// All flavours except qsbr.
 #[unsafe(no_mangle)]
-pub static sheaves_urcu_flavor: Flavor = flavor(
-    [sheaves_rcu_read_lock, sheaves_rcu_read_unlock],
-    qsbr::sheaves_urcu_quiescent_state,
-    [
-        qsbr::sheaves_urcu_thread_online,
-        qsbr::sheaves_urcu_thread_offline,
-        qsbr::sheaves_urcu_register_thread,
-        qsbr::sheaves_urcu_unregister_thread,
-    ],
-);
+pub static sheaves_urcu_flavor: Flavor = ALL_BUT_QSBR;
 
 /// The qsbr flavour.
 #[unsafe(no_mangle)]
-pub static sheaves_urcu_qsbr_flavor: Flavor = flavor(
-    [qsbr::sheaves_urcu_qsbr_read_lock, qsbr::sheaves_urcu_qsbr_read_unlock],
-    qsbr::sheaves_urcu_qsbr_quiescent_state,
-    [
-        qsbr::sheaves_urcu_qsbr_thread_online,
-        qsbr::sheaves_urcu_qsbr_thread_offline,
-        qsbr::sheaves_urcu_qsbr_register_thread,
-        qsbr::sheaves_urcu_qsbr_unregister_thread,
-    ],
-);
+pub static sheaves_urcu_qsbr_flavor: Flavor = Flavor {
+    read_lock: qsbr::sheaves_urcu_qsbr_read_lock,
+    read_unlock: qsbr::sheaves_urcu_qsbr_read_unlock,
+    read_quiescent_state: qsbr::sheaves_urcu_qsbr_quiescent_state,
+    thread_offline: qsbr::sheaves_urcu_qsbr_thread_offline,
+    thread_online: qsbr::sheaves_urcu_qsbr_thread_online,
+    register_thread: qsbr::sheaves_urcu_qsbr_register_thread,
+    unregister_thread: qsbr::sheaves_urcu_qsbr_unregister_thread,
+    ..ALL_BUT_QSBR
+};
