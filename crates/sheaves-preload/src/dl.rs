@@ -12,6 +12,7 @@
 
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr::null_mut;
+use core::sync::atomic::AtomicPtr;
 
 use sheaves_sys::{object, options};
 
@@ -29,10 +30,10 @@ struct Next {
 ///
 /// # Safety
 /// As there.
-#[cfg(target_arch = "x86_64")]
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub unsafe extern "C" fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void {
+    #[cfg(target_arch = "x86_64")]
     core::arch::naked_asm!(
         ".cfi_startproc",
         "push rdi",
@@ -45,17 +46,8 @@ pub unsafe extern "C" fn dlopen(path: *const c_char, flags: c_int) -> *mut c_voi
         "jmp rax",
         ".cfi_endproc",
         next = sym next,
-    )
-}
-
-/// `dlopen(3)`, with the flags as described above.
-///
-/// # Safety
-/// As there.
-#[cfg(target_arch = "aarch64")]
-#[unsafe(no_mangle)]
-#[unsafe(naked)]
-pub unsafe extern "C" fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void {
+    );
+    #[cfg(target_arch = "aarch64")]
     core::arch::naked_asm!(
         ".cfi_startproc",
         "stp x0, x30, [sp, #-16]!",
@@ -70,12 +62,15 @@ pub unsafe extern "C" fn dlopen(path: *const c_char, flags: c_int) -> *mut c_voi
         "br x16",
         ".cfi_endproc",
         next = sym next,
-    )
+    );
 }
 
-/// libc's `dlopen`, which this one hides, and the flags for it.
+/// libc's `dlopen`, which this one hides; null until it is looked up.
+static DLOPEN: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+
+/// What to jump to, and the flags for it.
 extern "C" fn next(flags: u32) -> Next {
-    let found = object::next_symbol(c"dlopen");
+    let found = object::next_symbol_kept(&DLOPEN, c"dlopen");
     let function = if found.is_null() { no_dlopen as *const c_void } else { found };
     // This call may come before the constructors of this object.
     options::read();
