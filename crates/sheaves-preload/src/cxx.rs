@@ -136,9 +136,11 @@ fn is_new_replaced_slow() -> bool {
     ];
     let operators = [c"_Znwm", c"_Znam", c"_ZnwmSt11align_val_t", c"_ZnamSt11align_val_t"];
     let is_replaced = !object::has_all(&bound) && !are_ours(&operators);
-    for (name, runtime) in NOTHROW.iter().filter(|_| is_replaced) {
-        // Relaxed: code, which is there before any thread.
-        runtime.store(look_up(name), Ordering::Relaxed);
+    if is_replaced {
+        for (name, runtime) in &NOTHROW {
+            // Relaxed: code, which is there before any thread.
+            runtime.store(look_up(name), Ordering::Relaxed);
+        }
     }
     // Relaxed: as above.
     ANSWER.store(if is_replaced { YES } else { NO }, Ordering::Relaxed);
