@@ -49,8 +49,8 @@ impl LayerAbove for Slab {
         surplus::sweep();
     }
 
-    fn trim(&self, reach: Reach) {
-        shrink::trim_in(0, reach);
+    fn trim(&self) {
+        shrink::trim_in(0, Reach::Quiet);
     }
 
     fn name(&self) -> &'static str {

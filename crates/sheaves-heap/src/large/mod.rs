@@ -206,7 +206,7 @@ impl internal::LayerAbove for Large {
         }
     }
 
-    fn trim(&self, _reach: Reach) {
+    fn trim(&self) {
         trim(0);
     }
 

@@ -5,7 +5,6 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use sheaves_rcu::internal;
 use sheaves_slab::internal::chunk;
 use sheaves_sys::clock;
-use sheaves_sys::membarrier::Reach;
 
 /// The least time between two attempts to find what is missing for a block in a smaller heap.
 const PAUSE_MS: u64 = 10;
@@ -23,7 +22,7 @@ pub(super) fn return_unused(bytes: usize) -> bool {
     if is_soon && chunk::footprint().mapped_bytes < bytes {
         return false;
     }
-    internal::trim(Reach::Quiet);
+    internal::trim();
     TRIED_MS.store(now_ms, Ordering::Relaxed);
     true
 }

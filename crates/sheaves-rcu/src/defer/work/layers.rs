@@ -39,8 +39,8 @@ pub trait LayerAbove: Sync {
     /// Does what only the library's thread may do. Called by the reclaimer when it starts, and
     /// after [`super::requests::request_sweep`].
     fn sweep(&self) {}
-    /// Returns all unused memory to the kernel at once.
-    fn trim(&self, _reach: Reach) {}
+    /// Returns all unused memory to the kernel at once, without a call of membarrier.
+    fn trim(&self) {}
     /// A unique name, for statistics.
     fn name(&self) -> &'static str;
 }
@@ -60,8 +60,8 @@ pub fn register(layer: &'static dyn LayerAbove) -> bool {
 }
 
 /// Returns all unused memory of all layers at once: near a limit.
-pub fn trim(reach: Reach) {
-    layers().for_each(|layer| layer.trim(reach));
+pub fn trim() {
+    layers().for_each(|layer| layer.trim());
 }
 
 /// The layers that there are: without the lock.

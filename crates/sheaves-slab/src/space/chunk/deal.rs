@@ -3,7 +3,6 @@
 
 use sheaves_rcu::defer;
 use sheaves_rcu::internal::{self, keeper};
-use sheaves_sys::membarrier::Reach;
 use sheaves_sys::{clock, errno, request, tls};
 
 use super::discard::{Free, PIECE_GRANULES, discard_in_chunk};
@@ -132,7 +131,7 @@ fn do_due() {
         if internal::reclaimer_thread().is_some() {
             defer::flush();
         }
-        internal::trim(Reach::Quiet);
+        internal::trim();
         limit::end();
     }
     if due & KEEP != 0 {
