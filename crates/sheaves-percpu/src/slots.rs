@@ -21,17 +21,10 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub(crate) static SLOTS: Lock<()> = Lock::new(());
 
 /// How many words of each region, from its first on, are initialised in every installed block, and
-/// in the bootstrap block.
+/// in the bootstrap block, where these are more than [`Region::at_start`].
 #[unsafe(link_section = ".sheaves_load")]
-static INITIALISED: [AtomicUsize; Region::ALL.len()] = {
-    let mut words = [const { AtomicUsize::new(0) }; Region::ALL.len()];
-    let mut index = 0;
-    while index < words.len() {
-        words[index] = AtomicUsize::new(Region::ALL[index].at_start);
-        index += 1;
-    }
-    words
-};
+static INITIALISED: [AtomicUsize; Region::ALL.len()] =
+    [const { AtomicUsize::new(0) }; Region::ALL.len()];
 
 /// One bit per slot: its block has been installed. A drain may have detached it.
 static INSTALLED: [AtomicUsize; CPUS_MAX / 64] = [const { AtomicUsize::new(0) }; CPUS_MAX / 64];
@@ -117,7 +110,7 @@ fn vacate(block: usize, words: impl Iterator<Item = Word>) {
 /// Number of words of a region that are initialised. Under the slots lock.
 fn initialised_in(region: Region) -> usize {
     // Relaxed: changes under the slots lock only.
-    INITIALISED[region.index].load(Ordering::Relaxed)
+    INITIALISED[region.index].load(Ordering::Relaxed).max(region.at_start)
 }
 
 /// All words that are initialised. Under the slots lock.
