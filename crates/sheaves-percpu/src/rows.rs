@@ -56,7 +56,7 @@ static OPEN: [AtomicUsize; CPUS_MAX / 64 + 1] = [const { AtomicUsize::new(0) }; 
 pub(crate) const ONCE_SHIFTS: [u32; 3] = [3, 4, 3];
 /// The single parts: two maps of marks and the metadata of the objects, see `crate::memory`.
 #[unsafe(link_section = ".sheaves_load")]
-static ONCE: [Part; ONCE_SHIFTS.len()] = [const { Part::new() }; ONCE_SHIFTS.len()];
+pub(crate) static ONCE: [Part; ONCE_SHIFTS.len()] = [const { Part::new() }; ONCE_SHIFTS.len()];
 /// True once the shared row may hold anything other than zeros.
 static SHARED_TOUCHED: AtomicBool = AtomicBool::new(false);
 
@@ -129,11 +129,6 @@ fn lay_out(slots: usize, row_bytes: usize, page: usize) {
 pub fn slot_count() -> usize {
     // Acquire pairs with the Release in `lay_out`.
     SLOTS.load(Ordering::Acquire)
-}
-
-#[inline]
-pub(crate) fn once(index: usize) -> &'static Part {
-    &ONCE[index]
 }
 
 /// Makes the first `bytes` of a single part readable and writable. Under the memory lock. False,

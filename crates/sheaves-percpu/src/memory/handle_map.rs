@@ -43,7 +43,7 @@ pub(super) fn discard(range: Range<usize>, around: Range<usize>) {
     for (index, shift) in SHIFTS.into_iter().enumerate() {
         let bytes = |range: &Range<usize>| range.start >> shift..range.end >> shift;
         // SAFETY: committed with the rows; discarding does not change bytes that are 0.
-        unsafe { rows::discard(rows::once(index).start(), &bytes(&range), &bytes(&around)) };
+        unsafe { rows::discard(rows::ONCE[index].start(), &bytes(&range), &bytes(&around)) };
     }
 }
 
@@ -51,7 +51,7 @@ pub(super) fn discard(range: Range<usize>, around: Range<usize>) {
 #[inline]
 fn byte_of(offset: usize, size: usize) -> &'static AtomicU8 {
     let map = usize::from(size >= SECOND_BYTES_MIN);
-    let address = rows::once(map).start() + (offset >> SHIFTS[map]);
+    let address = rows::ONCE[map].start() + (offset >> SHIFTS[map]);
     let byte = core::ptr::with_exposed_provenance::<AtomicU8>(address);
     // SAFETY: 1. callers pass offsets in committed rows, whose bytes were committed before and are
     // never unmapped; 2. all access is atomic.

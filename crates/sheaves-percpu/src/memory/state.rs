@@ -41,7 +41,7 @@ const METADATA: usize = 2;
 // released are discarded, and only their whole pages.
 unsafe impl Backing for Rows {
     fn reserve_metadata(&mut self, bytes: usize) -> Option<NonNull<u8>> {
-        let part = rows::once(METADATA);
+        let part = &rows::ONCE[METADATA];
         if bytes > part.bytes_max() {
             return None;
         }
@@ -50,13 +50,13 @@ unsafe impl Backing for Rows {
 
     fn commit_metadata(&mut self, range: Range<usize>) -> bool {
         let wish = range.end.next_multiple_of(METADATA_STEP_BYTES);
-        let wish = wish.min(rows::once(METADATA).bytes_max());
+        let wish = wish.min(rows::ONCE[METADATA].bytes_max());
         rows::commit_once(METADATA, wish) || rows::commit_once(METADATA, range.end)
     }
 
     fn release_metadata(&mut self, range: Range<usize>, around: Range<usize>) {
         // SAFETY: committed, and the allocator no longer needs what is there.
-        unsafe { rows::discard(rows::once(METADATA).start(), &range, &around) };
+        unsafe { rows::discard(rows::ONCE[METADATA].start(), &range, &around) };
     }
 
     fn create_chunk(&mut self, chunk: usize) -> bool {
