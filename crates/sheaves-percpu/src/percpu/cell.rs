@@ -76,7 +76,7 @@ impl<W: CellValue + fmt::Debug> fmt::Debug for SlotCell<W> {
 /// # Invariants
 /// Every value of type `T` has a `SlotCell<W>` at this byte.
 pub struct Field<T, W> {
-    byte: usize,
+    pub(super) byte: usize,
     field: PhantomData<fn(&T) -> &SlotCell<W>>,
 }
 
@@ -89,11 +89,6 @@ impl<T, W> Field<T, W> {
     pub const unsafe fn new(byte: usize, _: fn(&T) -> &SlotCell<W>) -> Field<T, W> {
         // INVARIANT: the same contract.
         Field { byte, field: PhantomData }
-    }
-
-    #[inline(always)]
-    pub(super) const fn byte(self) -> usize {
-        self.byte
     }
 }
 

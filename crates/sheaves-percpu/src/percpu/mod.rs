@@ -182,7 +182,7 @@ impl<T> PerCpu<T> {
     #[must_use]
     pub fn cell<W: CellValue>(&self, field: Field<T, W>) -> CellRef<'_, W> {
         // SAFETY: the value stays allocated while `self` is borrowed, and has a cell there.
-        unsafe { CellRef::at(self.offset.get() as usize + field.byte()) }
+        unsafe { CellRef::at(self.offset.get() as usize + field.byte) }
     }
 }
 
