@@ -74,9 +74,8 @@ impl<K, V> Entry<K, V> {
     /// # Safety
     /// From [`Entry::new`]; nothing else uses it.
     pub(super) unsafe fn take(entry: *mut Entry<K, V>) -> Entry<K, V> {
+        let block = Self::block(entry);
         // SAFETY: the caller's contract.
-        let block = unsafe { Self::block(entry) };
-        // SAFETY: the same contract.
         let value = unsafe { entry.read() };
         // SAFETY: from `Entry::new`, with this layout, and not used any more.
         unsafe { sheaves_heap::dealloc_layout(block, Self::LAYOUT) };
@@ -92,8 +91,7 @@ impl<K, V> Entry<K, V> {
         K: Send + 'static,
         V: Send + 'static,
     {
-        // SAFETY: the caller's contract.
-        let head = unsafe { Self::block(entry) }.cast::<Head>();
+        let head = Self::block(entry).cast::<Head>();
         // SAFETY: by the layout the block begins with room for it; readers access the entry only.
         unsafe { head.write(Head::new()) };
         if let Some(bytes) = Self::sampled_bytes(head) {
@@ -123,14 +121,10 @@ impl<K, V> Entry<K, V> {
         is_counted.then_some(SAMPLE * (Self::LAYOUT.size() - size_of::<Head>()))
     }
 
-    /// The start of an entry's memory.
-    ///
-    /// # Safety
-    /// From [`Entry::new`].
+    /// The start of the memory of an entry from [`Entry::new`].
     #[inline(always)]
-    unsafe fn block(entry: *mut Entry<K, V>) -> *mut u8 {
-        // SAFETY: by the contract the block begins that many bytes before it.
-        unsafe { entry.cast::<u8>().sub(Self::OFFSET) }
+    fn block(entry: *mut Entry<K, V>) -> *mut u8 {
+        entry.cast::<u8>().wrapping_sub(Self::OFFSET)
     }
 }
 
@@ -253,9 +247,8 @@ impl<K, V> Limbo<K, V> {
     #[inline]
     pub(super) unsafe fn retire(&self, hash: u64, entry: *mut Entry<K, V>) {
         if !Entry::<K, V>::HAS_DESTRUCTOR {
-            // SAFETY: from `Entry::new`.
-            let block = unsafe { Entry::block(entry) };
-            // SAFETY: allocated with this layout; only readers use it.
+            let block = Entry::block(entry);
+            // SAFETY: from `Entry::new`, so allocated with this layout; only readers use it.
             return unsafe { sheaves_heap::free_rcu_layout(block, Entry::<K, V>::LAYOUT) };
         }
         if let Some(defer) = self.defer {
@@ -341,14 +334,13 @@ impl<K, V> Unlinked<K, V> {
     /// has a destructor.
     pub(super) unsafe fn add(&mut self, entry: *mut Entry<K, V>) {
         if !Entry::<K, V>::HAS_DESTRUCTOR {
-            // SAFETY: from `Entry::new`. It is not read: what it borrowed may be gone.
-            let block = unsafe { Entry::block(entry) };
-            // SAFETY: allocated with this layout, and not used any more.
+            // It is not read: what it borrowed may be gone.
+            let block = Entry::block(entry);
+            // SAFETY: from `Entry::new`, so allocated with this layout, and not used any more.
             return unsafe { sheaves_heap::dealloc_layout(block, Entry::<K, V>::LAYOUT) };
         }
+        let linked = Entry::block(entry).cast::<Linked<K, V>>();
         // SAFETY: from `Entry::new`: the entry is inside a `Linked`.
-        let linked = unsafe { Entry::block(entry) }.cast::<Linked<K, V>>();
-        // SAFETY: as above.
         let next = unsafe { &raw mut (*linked).link.next };
         // SAFETY: ours: readers access the entry only.
         unsafe { next.write(self.0) };
