@@ -280,7 +280,7 @@ impl<P: Rehash<S>, S> Tables<P, S> {
             return;
         }
         // SAFETY: from `Table::new`; later lookups find the new one.
-        unsafe { Table::retire(from) };
+        unsafe { old.retire() };
         // A thread that moved a unit may have slept while others inserted. If they only replace
         // values from now on, they will not check the size again.
         self.grow(new);

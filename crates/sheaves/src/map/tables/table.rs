@@ -231,11 +231,10 @@ impl<P: Place> Table<P> {
     ///
     /// # Safety
     /// From [`Table::new`], and only readers still use it.
-    pub(in crate::map) unsafe fn retire(table: *mut Table<P>) {
-        // SAFETY: only readers use it.
-        let Some(layout) = layout::<P>(unsafe { (*table).buckets() }) else { return };
+    pub(in crate::map) unsafe fn retire(&self) {
+        let Some(layout) = layout::<P>(self.buckets()) else { return };
         // SAFETY: from the heap; the layout is the one that it was made with.
-        unsafe { pages::free_rcu(table.cast(), layout) };
+        unsafe { pages::free_rcu(self.pointer().cast(), layout) };
     }
 }
 
