@@ -144,16 +144,6 @@ impl State {
         tsan::unseen(|| self.start()?.alloc_many(shape.size, shape.align, offsets))
     }
 
-    /// See [`free`].
-    fn free(&mut self, offsets: &mut [usize]) {
-        let Some(allocator) = &mut self.allocator else { return };
-        tsan::unseen(|| offsets.sort_unstable());
-        if let Err((offset, error)) = tsan::unseen(|| allocator.free_many(offsets)) {
-            let text = "per-CPU memory is corrupt: the object at offset";
-            sheaves_sys::report::die(format_args!("{text} {offset:#x}: {error}"));
-        }
-    }
-
     /// A sheaf for the caller, with room for [`Sheaf::OBJECTS_MAX`]; `None` when memory is out.
     pub(super) fn take_sheaf(&mut self) -> Option<Sheaf> {
         if let Some((_, cursor)) = self.sheaves.next() {
@@ -183,7 +173,12 @@ impl State {
 /// for each of them: objects of many chunks may have been the last of theirs. Sorts the list.
 pub(super) fn free(offsets: &mut [usize]) {
     let mut memory = MEMORY.lock();
-    memory.free(offsets);
+    let Some(allocator) = &mut memory.allocator else { return };
+    tsan::unseen(|| offsets.sort_unstable());
+    if let Err((offset, error)) = tsan::unseen(|| allocator.free_many(offsets)) {
+        let text = "per-CPU memory is corrupt: the object at offset";
+        sheaves_sys::report::die(format_args!("{text} {offset:#x}: {error}"));
+    }
     for _ in offsets {
         let allocator = memory.allocator.as_mut().filter(|it| it.balance_wanted());
         let Some(allocator) = allocator else { return };
