@@ -13,7 +13,6 @@ use super::address::{Address, entry_at};
 use super::entry::Entry;
 use super::tables::bucket::{Bucket, Place};
 use super::tables::copies::{COPIES, Copies, Part};
-use super::tables::walk::Walk;
 
 impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// All entries, in no particular order.
@@ -25,9 +24,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// Never blocks.
     #[must_use]
     pub fn iter<'g>(&'g self, guard: &'g Guard) -> Iter<'g, K, V> {
-        let _ = guard;
-        // SAFETY: the map's table of a moment in the guard's section.
-        Iter::new(unsafe { Walk::new(self.tables.table()) })
+        Iter { entries: self.tables.copies(guard) }
     }
 
     /// The keys, as [`RcuHashMap::iter`] returns them.
@@ -46,16 +43,12 @@ pub struct Iter<'g, K, V> {
     entries: Copies<'g, Address<K, V>, *mut Entry<K, V>>,
 }
 
-impl<'g, K, V> Iter<'g, K, V> {
-    pub(super) fn new(walk: Walk<'g, Address<K, V>>) -> Iter<'g, K, V> {
-        Iter { entries: Copies::new(walk) }
-    }
-
-    /// See [`Walk::split`].
-    #[cfg(feature = "rayon")]
+#[cfg(feature = "rayon")]
+impl<K, V> Iter<'_, K, V> {
+    /// See [`Walk::split`](super::tables::walk::Walk::split).
     pub(super) fn split(mut self) -> (Self, Option<Self>) {
         let others = self.entries.walk.split();
-        (self, others.map(Iter::new))
+        (self, others.map(|walk| Iter { entries: Copies::new(walk) }))
     }
 }
 

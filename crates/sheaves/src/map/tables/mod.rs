@@ -21,6 +21,7 @@ use sheaves_rcu::{Guard, read};
 
 use super::closures::refuse_inside;
 use bucket::{Bucket, Found, Held, Place};
+use copies::{Copies, Part};
 use lock::MOVED;
 use spread::spread;
 use table::{BUCKETS_MIN, Rehash, Series, Table};
@@ -173,6 +174,12 @@ impl<P: Place, S> Tables<P, S> {
             unsafe { series::end(made, |_| {}) };
         }
         true
+    }
+
+    /// Copies of a part of each entry that is in the map from this call to the end of them.
+    pub(in crate::map) fn copies<'g, T: Part<P>>(&'g self, _: &'g Guard) -> Copies<'g, P, T> {
+        // SAFETY: the map's table of a moment in the guard's section.
+        Copies::new(unsafe { Walk::new(self.table()) })
     }
 
     /// Calls `each` for every unit, in the order of [`Walk::limit_to`], with the guard of a read

@@ -7,8 +7,7 @@ use core::marker::PhantomData;
 
 use sheaves_rcu::Guard;
 
-use super::super::tables::copies::{Copies, Part};
-use super::super::tables::walk::Walk;
+use super::super::tables::copies::Copies;
 use super::pair::{Pair, Words};
 use super::{RcuWordMap, Word};
 
@@ -30,7 +29,7 @@ impl<K: Word, V: Word, S: BuildHasher> RcuWordMap<K, V, S> {
     /// ```
     #[must_use]
     pub fn iter<'g>(&'g self, guard: &'g Guard) -> WordIter<'g, K, V> {
-        WordIter { copies: self.copies(guard), entries: PhantomData }
+        WordIter { copies: self.tables.copies(guard), entries: PhantomData }
     }
 
     /// The keys, as [`RcuWordMap::iter`] returns them.
@@ -40,12 +39,7 @@ impl<K: Word, V: Word, S: BuildHasher> RcuWordMap<K, V, S> {
 
     /// The values, as [`RcuWordMap::iter`] returns them, and faster.
     pub fn values<'g>(&'g self, guard: &'g Guard) -> impl FusedIterator<Item = V> {
-        self.copies(guard).map(V::from_word)
-    }
-
-    fn copies<'g, T: Part<Pair>>(&'g self, _: &'g Guard) -> Copies<'g, Pair, T> {
-        // SAFETY: the map's table of a moment in the guard's section.
-        Copies::new(unsafe { Walk::new(self.tables.table()) })
+        self.tables.copies(guard).map(V::from_word)
     }
 }
 
