@@ -1,7 +1,6 @@
 //! Caches of which callers know the number: malloc. Creates them; their fast and slow paths.
 
 use core::alloc::Layout;
-use core::ops::Range;
 
 use sheaves_percpu::Access;
 use sheaves_percpu::internal as percpu;
@@ -11,7 +10,7 @@ pub use crate::hardened::{check_allocated, check_freed, is_freed};
 use crate::moves::flush;
 use crate::moves::registry::{self, CacheError};
 use crate::moves::tags::Roles;
-use crate::parts::shape::{CANARY_BYTES, Name, Shape};
+use crate::parts::shape::{CANARY_BYTES, Shape};
 use crate::records::profile::{self, AllocRequest};
 use crate::records::trap;
 use crate::returning::surplus;
@@ -26,14 +25,6 @@ pub(crate) fn start() -> Result<(), CacheError> {
     fork::announce();
     layer::register();
     if registry::start() { Ok(()) } else { Err(CacheError::OutOfMemory) }
-}
-
-pub(crate) fn create(
-    name: &str,
-    shape: Shape,
-    numbers: Range<usize>,
-) -> Result<CacheId, CacheError> {
-    registry::create(Shape { name: Name::new(name), ..shape }, numbers)
 }
 
 /// Creates the cache of a malloc size class, whose objects are at multiples of `align` bytes.
@@ -56,7 +47,7 @@ pub fn create_class(
         GRANULE_BYTES.. => Shape::alone(usable),
         _ => Shape::new(layout).ok_or(CacheError::Layout)?,
     };
-    create(name, shape, class + 1..CLASSES_MAX.min(class + 1) + 1)
+    registry::create(name, shape, class + 1..CLASSES_MAX.min(class + 1) + 1)
 }
 
 /// Creates the cache of a class whose objects are 16 bytes apart and can be neither read nor
@@ -68,7 +59,7 @@ pub fn create_unreadable_class(class: usize, name: &str) -> Result<CacheId, Cach
     start()?;
     let shape = Shape::new(Layout::new::<u64>()).ok_or(CacheError::Layout)?;
     let shape = Shape { unreadable: true, quick_bytes: 0, ..shape };
-    create(name, shape, class + 1..CLASSES_MAX.min(class + 1) + 1)
+    registry::create(name, shape, class + 1..CLASSES_MAX.min(class + 1) + 1)
 }
 
 /// Allocates an object; 0 when memory is out.

@@ -9,7 +9,7 @@ use sheaves_percpu::internal::{self as percpu, Word};
 use sheaves_sys::errno;
 use sheaves_sys::stack::Frame;
 
-use crate::by_id::{create, start};
+use crate::by_id::start;
 pub use crate::moves::registry::CacheError;
 use crate::moves::{registry, release};
 use crate::parts::shape::{Constructor, Shape};
@@ -130,7 +130,7 @@ impl Cache {
         let checking = if debug { Checking::Debug } else { checking::of_process() };
         let shape = Shape::named(layout, checking).ok_or(CacheError::Layout)?;
         let shape = Shape { constructor, typesafe, ..shape };
-        let id = create(name, shape, NAMED_FIRST..CACHES_MAX)?;
+        let id = registry::create(name, shape, NAMED_FIRST..CACHES_MAX)?;
         if typesafe {
             // Its empty slabs wait for grace periods, which makes it a cache with deferred memory.
             deferred::note_deferring(id);

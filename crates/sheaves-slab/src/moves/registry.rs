@@ -10,7 +10,7 @@ use sheaves_percpu::internal::{Region, slots, try_start};
 use sheaves_sys::{lock::Lock, options, probe};
 
 use crate::parts::descriptor;
-use crate::parts::shape::Shape;
+use crate::parts::shape::{Name, Shape};
 use crate::records::{profile, secret, trap};
 use crate::space::cache_id::{CACHES_MAX, CacheId, NAMED_FIRST, NAMED_FIRST_HARDENED};
 use crate::space::chunk::{self, HugePages};
@@ -57,7 +57,12 @@ impl core::fmt::Display for CacheError {
 impl core::error::Error for CacheError {}
 
 /// Creates a cache with the lowest free number of a range, once [`start`] has succeeded.
-pub(crate) fn create(shape: Shape, mut numbers: Range<usize>) -> Result<CacheId, CacheError> {
+pub(crate) fn create(
+    name: &str,
+    shape: Shape,
+    mut numbers: Range<usize>,
+) -> Result<CacheId, CacheError> {
+    let shape = Shape { name: Name::new(name), ..shape };
     let mut registry = REGISTRY.lock();
     if checking::is_hardened() && numbers.start == NAMED_FIRST {
         numbers.start = NAMED_FIRST_HARDENED;
