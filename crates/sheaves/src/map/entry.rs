@@ -165,7 +165,8 @@ const DROPS_MAX: usize = 64;
 ///
 /// Each shard has two lists: an open one, to which entries are added, and a sealed one. That waits
 /// for its cookie. Then threads that add entries run its destructors, some at a time, after they
-/// have released the lock, unless they are in one: their stacks are limited.
+/// have released the lock. Those that are in one leave the rest of such a list to others, since
+/// stacks are limited: at most one for each shard runs in another one.
 ///
 /// # Invariants
 /// The entries of a list have left all tables before the list's cookie is made.
@@ -205,15 +206,15 @@ impl<K, V> Lists<K, V> {
         Lists { open: Unlinked::new(), count: 0, sealed: Unlinked::new(), cookie: None }
     }
 
-    /// True if there are entries whose cookie has passed.
-    fn is_ready(&mut self) -> bool {
-        self.cookie = self.cookie.filter(|cookie| !cookie.has_passed());
+    /// True if entries are left of a list whose cookie had passed at an earlier turn.
+    fn has_left(&self) -> bool {
         self.cookie.is_none() && !self.sealed.is_empty()
     }
 
-    /// After [`Lists::is_ready`]: returns entries whose cookie has passed, for the caller to drop,
-    /// and a cookie that the caller must start.
+    /// Returns entries whose cookie has passed, for the caller to drop, and a cookie that the
+    /// caller must start.
     fn turn(&mut self, at_least: usize, most: usize) -> (Unlinked<K, V>, Option<Cookie>) {
+        self.cookie = self.cookie.filter(|cookie| !cookie.has_passed());
         if self.cookie.is_some() {
             let is_time = self.count.is_multiple_of(at_least);
             return (Unlinked::new(), self.cookie.filter(|_| is_time));
@@ -279,7 +280,7 @@ impl<K, V> Limbo<K, V> {
     /// Unlocks the lists, and does the work of [`Lists::turn`].
     fn turn(&self, mut lists: Held<'_, Lists<K, V>>, at_least: usize, most: usize) {
         let map = core::ptr::from_ref(self).addr() | DESTRUCTORS;
-        let is_nested = lists.is_ready() && most == DROPS_MAX && is_inside(map);
+        let is_nested = most == DROPS_MAX && lists.has_left() && is_inside(map);
         let (ready, cookie) = lists.turn(at_least, if is_nested { 0 } else { most });
         drop(lists);
         cookie.into_iter().for_each(Cookie::start);

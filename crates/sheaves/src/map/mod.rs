@@ -133,7 +133,8 @@ pub use words::{RcuWordMap, Word, WordIter};
 ///
 /// In a map of [`RcuHashMap::scoped`] such an entry waits, in batches of 32, until a later change
 /// of the map, [`RcuHashMap::reclaim`], or the end of the map drops it, perhaps in a read section.
-/// A change drops at most 64. One that such a destructor makes leaves them to later changes.
+/// A change drops at most 64. One that such a destructor makes leaves the rest of these to later
+/// changes.
 ///
 /// # Fork, signals and panics
 ///
