@@ -53,30 +53,26 @@ pub unsafe fn call_hurry(head: *mut Head, call: Call) {
 #[cold]
 #[inline(never)]
 fn call_slow(head: *mut Head) {
-    let mut sealed = None;
-    for _ in 0..ATTEMPTS {
-        if !attach() {
-            break;
-        }
-        // SAFETY: as in `call_rcu`.
-        if unsafe { push_slow(WORD, head.expose_provenance()) } {
-            return;
-        }
-        match calls::exchange(head) {
-            Exchange::Changed => {}
-            Exchange::NoSheaf => break,
-            Exchange::Done(batch) => {
-                sealed = Some(batch);
+    let sealed = 'deferred: {
+        for _ in 0..ATTEMPTS {
+            if !attach() {
                 break;
             }
+            // SAFETY: as in `call_rcu`.
+            if unsafe { push_slow(WORD, head.expose_provenance()) } {
+                return;
+            }
+            match calls::exchange(head) {
+                Exchange::Changed => {}
+                Exchange::NoSheaf => break,
+                Exchange::Done(sealed) => break 'deferred sealed,
+            }
         }
-    }
-    // Without locks.
-    let sealed = sealed.unwrap_or_else(|| {
         let linked = calls::link(head);
         driver::note_deferred();
         Some(linked)
-    });
+    };
+    // Without locks.
     arm_age();
     if let Some(batch) = sealed {
         start_batch(batch);
