@@ -291,7 +291,7 @@ fn wait_for_readers(urgency: Urgency) {
     let mut backoff = Backoff::new(began_ns());
     let spins = if expedite::is_urgent(urgency) { 4 * SCAN_SPINS } else { SCAN_SPINS };
     while let Some(record) = first_in_the_way() {
-        let check = |age_ns, _: &mut bool| stall::check_reader(record, age_ns);
+        let check = |age_ns| stall::check_reader(record, age_ns);
         backoff.once(spins, check, |nap_ns| sleep_beside(record, nap_ns));
     }
 }
@@ -311,28 +311,22 @@ fn sleep_beside(record: u32, nap_ns: u64) {
 pub(super) struct Backoff {
     began_ns: u64,
     rounds: u32,
-    is_reported: bool,
 }
 
 impl Backoff {
     pub(super) fn new(began_ns: u64) -> Backoff {
-        Backoff { began_ns, rounds: 0, is_reported: false }
+        Backoff { began_ns, rounds: 0 }
     }
 
-    /// One round. Before it sleeps it calls `check` with the age and a flag that is false at first,
-    /// and it answers tools, which may ask just because no grace period ends.
-    pub(super) fn once(
-        &mut self,
-        spins: u32,
-        check: impl FnOnce(u64, &mut bool),
-        sleep: impl FnOnce(u64),
-    ) {
+    /// One round. Before it sleeps it calls `check` with the age, and it answers tools, which may
+    /// ask just because no grace period ends.
+    pub(super) fn once(&mut self, spins: u32, check: impl FnOnce(u64), sleep: impl FnOnce(u64)) {
         self.rounds = self.rounds.saturating_add(1);
         if self.rounds < spins {
             core::hint::spin_loop();
         } else {
             let age_ns = clock::fine_ns().saturating_sub(self.began_ns);
-            check(age_ns, &mut self.is_reported);
+            check(age_ns);
             request::answer();
             sleep((age_ns / 8).clamp(NAP_NS, NAP_NS_MAX));
         }

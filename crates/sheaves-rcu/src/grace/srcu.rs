@@ -202,10 +202,11 @@ impl Srcu {
         // In each round: a handler that interrupts this may fork.
         let write_off = || _ = self.write_off_other_processes();
         period::wait_on(&self.generations, number, write_off, || {
-            let mut backoff = Backoff::new(clock::fine_ns());
+            let (mut backoff, mut is_reported) = (Backoff::new(clock::fine_ns()), false);
             self.lead_until(number, || {
                 write_off();
-                backoff.once(SPINS, stall::report_domain, thread::sleep_ns);
+                let check = |age_ns| stall::report_domain(age_ns, &mut is_reported);
+                backoff.once(SPINS, check, thread::sleep_ns);
                 true
             });
         });
