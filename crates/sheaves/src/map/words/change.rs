@@ -37,7 +37,12 @@ impl<K: Word, V: Word, S: BuildHasher> RcuWordMap<K, V, S> {
 
     /// Removes an entry; returns its value.
     pub fn remove(&self, key: &K) -> Option<V> {
-        self.change(key.to_word(), None, |_| true).map(V::from_word)
+        let key = key.to_word();
+        let (hash, guard) = (self.tables.hash(&key), read());
+        let chain = self.tables.lock(hash, &guard)?;
+        let found = chain.search(|words| words.0 == key)?;
+        self.tables.take(chain, &found);
+        Some(V::from_word(found.content.1))
     }
 
     /// Replaces the value of a key, if it has one, by what `make` makes of it, and returns the new
