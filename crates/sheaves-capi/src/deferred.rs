@@ -69,10 +69,9 @@ pub unsafe extern "C" fn sheaves_call_rcu(head: *mut SheavesHead, call: SheavesC
 unsafe extern "C" fn call_rcu_from(
     head: *mut SheavesHead,
     call: SheavesCall,
-    stack: usize,
-    frame: usize,
+    frame: Frame,
 ) -> c_int {
-    guard::note_deferral(head.addr(), Frame { stack, frame });
+    guard::note_deferral(head.addr(), frame);
     let (Some(call), true) = (call_of(call), is_head(head)) else { return EINVAL };
     // SAFETY: the same contract.
     unsafe { defer::call_rcu(head.cast(), call) };
@@ -132,8 +131,7 @@ pub unsafe extern "C" fn sheaves_free_rcu_head(
 unsafe extern "C" fn free_rcu_head_from(
     block: *mut c_void,
     head: *mut SheavesHead,
-    stack: usize,
-    frame: usize,
+    frame: Frame,
 ) -> c_int {
     if block.is_null() {
         return 0;
@@ -146,7 +144,7 @@ unsafe extern "C" fn free_rcu_head_from(
     if head.is_null() || !is_inside {
         return EINVAL;
     }
-    guard::note_deferral(block.addr(), Frame { stack, frame });
+    guard::note_deferral(block.addr(), frame);
     // SAFETY: the same contract; the head is inside the block.
     unsafe { BLOCKS.free_later_with(head.cast(), block.cast(), bytes) };
     0

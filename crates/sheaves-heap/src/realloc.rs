@@ -38,8 +38,7 @@ sheaves_percpu::with_frame! {
     pub [unsafe] fn realloc(block: *mut u8, size: usize) -> *mut u8 = realloc_from;
 }
 
-extern "C" fn calloc_from(count: usize, size: usize, stack: usize, frame: usize) -> *mut u8 {
-    let frame = Frame { stack, frame };
+extern "C" fn calloc_from(count: usize, size: usize, frame: Frame) -> *mut u8 {
     match count.checked_mul(size) {
         Some(bytes) if bytes <= SMALL_BYTES_MAX => {
             let block = malloc_from(bytes, frame);
@@ -56,13 +55,7 @@ extern "C" fn calloc_from(count: usize, size: usize, stack: usize, frame: usize)
 
 /// [`aligned_alloc()`] on behalf of the function that the frame is of.
 #[doc(hidden)]
-pub extern "C" fn aligned_alloc_from(
-    align: usize,
-    size: usize,
-    stack: usize,
-    frame: usize,
-) -> *mut u8 {
-    let frame = Frame { stack, frame };
+pub extern "C" fn aligned_alloc_from(align: usize, size: usize, frame: Frame) -> *mut u8 {
     if !align.is_power_of_two() {
         errno::set(errno::EINVAL);
         return null_mut();
@@ -75,13 +68,8 @@ pub extern "C" fn aligned_alloc_from(
 
 /// # Safety
 /// As [`realloc`].
-unsafe extern "C" fn realloc_from(
-    block: *mut u8,
-    size: usize,
-    stack: usize,
-    frame: usize,
-) -> *mut u8 {
-    let (address, frame) = (block.expose_provenance(), Frame { stack, frame });
+unsafe extern "C" fn realloc_from(block: *mut u8, size: usize, frame: Frame) -> *mut u8 {
+    let address = block.expose_provenance();
     if let Some(usable) = small_bytes_of(address)
         && size <= SMALL_BYTES_MAX
     {
@@ -160,7 +148,7 @@ unsafe fn realloc_any(block: *mut u8, size: usize, frame: Frame) -> *mut u8 {
         unsafe { copy(block, new, old.min(size)) };
         if is_debug() {
             // SAFETY: the caller no longer uses the old block.
-            unsafe { slow::free_from(block, frame.stack, frame.frame) };
+            unsafe { slow::free_from(block, frame) };
         } else {
             // SAFETY: as above.
             unsafe { free(block) };

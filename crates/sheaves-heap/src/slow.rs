@@ -59,13 +59,13 @@ sheaves_percpu::with_frame! {
 }
 
 /// [`crate::malloc()`] by the slow path, on behalf of the function that the frame is of.
-pub extern "C" fn malloc_from(size: usize, stack: usize, frame: usize) -> *mut u8 {
-    alloc(size, classes::QUANTUM_BYTES, Frame { stack, frame })
+pub extern "C" fn malloc_from(size: usize, frame: Frame) -> *mut u8 {
+    alloc(size, classes::QUANTUM_BYTES, frame)
 }
 
-extern "C" fn alloc_layout_from(size: usize, align: usize, stack: usize, frame: usize) -> *mut u8 {
+extern "C" fn alloc_layout_from(size: usize, align: usize, frame: Frame) -> *mut u8 {
     sampling::note_frees_by_layout();
-    alloc(size, align, Frame { stack, frame })
+    alloc(size, align, frame)
 }
 
 /// A block of `size` bytes at a multiple of `align`, a power of two; null and `ENOMEM` when memory
@@ -134,11 +134,11 @@ fn checked_start_of(block: *mut u8) -> usize {
 ///
 /// # Safety
 /// As [`crate::free`].
-pub(crate) unsafe extern "C" fn free_from(block: *mut u8, stack: usize, frame: usize) {
+pub(crate) unsafe extern "C" fn free_from(block: *mut u8, frame: Frame) {
     // SAFETY: the caller no longer uses the block.
     if !unsafe { by_id::free_quick(block.expose_provenance()) } {
         // SAFETY: the same contract.
-        unsafe { free_other(block, Frame { stack, frame }) };
+        unsafe { free_other(block, frame) };
     }
 }
 
@@ -153,8 +153,7 @@ unsafe fn free_other(block: *mut u8, frame: Frame) {
     errno::preserve(|| {
         let start = checked_start_of(block);
         if is_debug() {
-            // SAFETY: the function has not returned.
-            unsafe { last_frees::note(block.expose_provenance(), frame) };
+            last_frees::note(block.expose_provenance(), frame);
         }
         block::free(start, frame);
     });
@@ -162,16 +161,10 @@ unsafe fn free_other(block: *mut u8, frame: Frame) {
 
 /// # Safety
 /// As [`crate::dealloc_layout`].
-unsafe extern "C" fn dealloc_layout_from(
-    block: *mut u8,
-    size: usize,
-    align: usize,
-    stack: usize,
-    frame: usize,
-) {
+unsafe extern "C" fn dealloc_layout_from(block: *mut u8, size: usize, align: usize, frame: Frame) {
     check_size(block, size, align, true);
     // SAFETY: the same contract.
-    unsafe { free_from(block, stack, frame) };
+    unsafe { free_from(block, frame) };
 }
 
 /// Checks the size and the alignment with which a block is about to be freed, in a hardened
@@ -211,22 +204,15 @@ static LARGE: Channel = Channel::new("large blocks", |block| {
 
 /// # Safety
 /// As [`crate::free_rcu_layout`].
-unsafe extern "C" fn free_rcu_layout_from(
-    block: *mut u8,
-    size: usize,
-    align: usize,
-    stack: usize,
-    frame: usize,
-) {
+unsafe extern "C" fn free_rcu_layout_from(block: *mut u8, size: usize, align: usize, frame: Frame) {
     check_size(block, size, align, true);
     // SAFETY: the same contract.
-    unsafe { free_rcu_from(block, stack, frame) };
+    unsafe { free_rcu_from(block, frame) };
 }
 
 /// # Safety
 /// As [`crate::free_rcu`].
-unsafe extern "C" fn free_rcu_from(block: *mut u8, stack: usize, frame: usize) {
-    let frame = Frame { stack, frame };
+unsafe extern "C" fn free_rcu_from(block: *mut u8, frame: Frame) {
     if block.is_null() {
         return;
     }

@@ -50,6 +50,7 @@ pub mod internal {
     pub use crate::start::try_start;
     pub use crate::table::{ENTRY_0, IN_PAGE, InPage, TABLE, TABLE_MARK, Table};
     pub use crate::word::{BLOCK_BYTES, Region, RowWord, Word};
+    pub use sheaves_sys::stack::Frame;
 
     /// The allocator of per-CPU memory.
     pub mod dynamic {

@@ -11,6 +11,7 @@ use core::ptr::null_mut;
 use sheaves_heap as heap;
 use sheaves_sys::errno::{self, EINVAL, ENOMEM};
 use sheaves_sys::function::{self, FnCell};
+use sheaves_sys::stack::Frame;
 use sheaves_sys::{map, object};
 
 heap::define_malloc! {
@@ -152,13 +153,12 @@ unsafe extern "C" fn posix_memalign_from(
     place: *mut *mut c_void,
     align: usize,
     size: usize,
-    stack: usize,
-    frame: usize,
+    frame: Frame,
 ) -> c_int {
     if !align.is_power_of_two() || !align.is_multiple_of(size_of::<*mut c_void>()) {
         return EINVAL;
     }
-    let block = errno::preserve(|| heap::aligned_alloc_from(align, size, stack, frame));
+    let block = errno::preserve(|| heap::aligned_alloc_from(align, size, frame));
     if block.is_null() {
         return ENOMEM;
     }

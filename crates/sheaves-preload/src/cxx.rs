@@ -229,6 +229,7 @@ mod first {
 
     use sheaves_heap as heap;
     use sheaves_heap::entry::{jump_through, jump_with_frame, pop_by_size};
+    use sheaves_sys::stack::Frame;
 
     use super::next;
 
@@ -244,8 +245,8 @@ mod first {
         jump_with_frame!(new_from, size)
     }
 
-    extern "C-unwind" fn new_from(size: usize, stack: usize, frame: usize) -> *mut c_void {
-        block_or_own!(heap::slow::malloc_from(size, stack, frame), _Znwm(size: usize))
+    extern "C-unwind" fn new_from(size: usize, frame: Frame) -> *mut c_void {
+        block_or_own!(heap::slow::malloc_from(size, frame), _Znwm(size: usize))
     }
 
     /// `operator new[](size_t)`.
@@ -269,14 +270,9 @@ mod first {
         jump_with_frame!(new_aligned_from, size, align)
     }
 
-    extern "C-unwind" fn new_aligned_from(
-        size: usize,
-        align: usize,
-        stack: usize,
-        frame: usize,
-    ) -> *mut c_void {
+    extern "C-unwind" fn new_aligned_from(size: usize, align: usize, frame: Frame) -> *mut c_void {
         block_or_own!(
-            heap::aligned_alloc_from(align, size, stack, frame),
+            heap::aligned_alloc_from(align, size, frame),
             _ZnwmSt11align_val_t(size: usize, align: usize)
         )
     }

@@ -299,8 +299,8 @@ sheaves_percpu::with_frame! {
     [] fn alloc_slow(cache: &Cache) -> Option<NonNull<u8>> = alloc_slow_from;
 }
 
-extern "C" fn alloc_slow_from(cache: &Cache, stack: usize, frame: usize) -> Option<NonNull<u8>> {
-    let request = AllocRequest { bytes: 0, align: 0, frame: Frame { stack, frame } };
+extern "C" fn alloc_slow_from(cache: &Cache, frame: Frame) -> Option<NonNull<u8>> {
+    let request = AllocRequest { bytes: 0, align: 0, frame };
     let object = cache.zero_if_asked(slow::alloc_slow(cache.id, &request));
     if object.is_none() {
         // For callers in C, which can jump here so.

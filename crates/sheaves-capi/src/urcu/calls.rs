@@ -61,13 +61,8 @@ pub unsafe extern "C" fn sheaves_urcu_call_rcu(head: *mut Head, call: CallFuncti
 
 /// # Safety
 /// As [`sheaves_urcu_call_rcu`].
-unsafe extern "C" fn call_rcu_from(
-    head: *mut Head,
-    call: CallFunction,
-    stack: usize,
-    frame: usize,
-) {
-    guard::note_deferral(head.addr(), Frame { stack, frame });
+unsafe extern "C" fn call_rcu_from(head: *mut Head, call: CallFunction, frame: Frame) {
+    guard::note_deferral(head.addr(), frame);
     let (Some(call), false) = (call, head.is_null()) else {
         report::die(format_args!("urcu: call_rcu was called with a null head or a null function"));
     };

@@ -5,7 +5,7 @@
 //! register: the function stores it, and calls. On other architectures the frame is unknown.
 
 /// Defines functions of up to three arguments that call another one with their arguments and their
-/// caller's `Frame`, as the numbers `stack` and `frame`: see `sheaves_sys::stack`. In brackets is
+/// own `Frame`: see `sheaves_sys::stack`. Its two words are passed in registers. In brackets is
 /// `unsafe`, or nothing.
 #[macro_export]
 macro_rules! with_frame {
@@ -117,7 +117,7 @@ macro_rules! jump_with_frame {
         #[allow(unused_unsafe, reason = "some of these functions are safe")]
         // SAFETY: the same contract.
         unsafe {
-            $with_frame($($arg),+, 0, 0)
+            $with_frame($($arg),+, $crate::internal::Frame::NONE)
         }
     }};
 }

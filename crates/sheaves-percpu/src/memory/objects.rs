@@ -6,6 +6,8 @@
 
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
+use sheaves_sys::stack::Frame;
+
 use crate::dynamic::{Error, Shape};
 use crate::engine::rows::PackedWord;
 use crate::memory::class::Class;
@@ -90,9 +92,8 @@ unsafe fn zero_units<U: Copy + Default + PartialEq>(address: usize, count: usize
 /// own. They are called without a lock.
 #[derive(Debug)]
 pub struct Observer {
-    /// An object was allocated, of `bytes` in each slot, by the function that `stack` and `frame`
-    /// are of: see `sheaves_sys::stack`.
-    pub alloc: extern "C" fn(address: usize, bytes: usize, stack: usize, frame: usize),
+    /// An object was allocated, of `bytes` in each slot, by the function that the frame is of.
+    pub alloc: extern "C" fn(address: usize, bytes: usize, frame: Frame),
     /// An object is about to be freed.
     pub free: fn(address: usize),
 }
@@ -117,9 +118,9 @@ crate::with_frame! {
     [] fn note_alloc(offset: usize, bytes: usize) -> () = note_alloc_from;
 }
 
-extern "C" fn note_alloc_from(offset: usize, bytes: usize, stack: usize, frame: usize) {
+extern "C" fn note_alloc_from(offset: usize, bytes: usize, frame: Frame) {
     if let Some(observer) = observer() {
-        (observer.alloc)(rows::shared() + offset, bytes, stack, frame);
+        (observer.alloc)(rows::shared() + offset, bytes, frame);
     }
 }
 

@@ -50,14 +50,10 @@ fn make() -> Option<&'static [Entry; ENTRIES]> {
 }
 
 /// Notes that a block is freed by the caller of a function.
-///
-/// # Safety
-/// The function that the frame is of has not returned.
-pub unsafe fn note(address: usize, frame: Frame) {
+pub fn note(address: usize, frame: Frame) {
     let Some(entries) = entries().or_else(make) else { return };
     let mut addresses = [0; FRAMES];
-    // SAFETY: the same contract.
-    let count = unsafe { stack::walk(frame, &mut addresses) };
+    let count = stack::walk(frame, &mut addresses);
     addresses[count..].fill(0);
     // Relaxed: each free gets an entry of its own.
     let entry = &entries[COUNT.fetch_add(1, Ordering::Relaxed) % ENTRIES];

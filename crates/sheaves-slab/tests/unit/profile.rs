@@ -79,7 +79,8 @@ fn a_deferred_sample_moves_to_the_place_of_its_deferral() {
     let name = Name::new("cache");
     let source = Source { kind: Kind::Cache, cache: 9, is_deferral: false, name };
     let word = 0x4444_usize;
-    let here = Frame { stack: (&raw const word).addr(), frame: 0 };
+    // SAFETY: the word outlives it.
+    let here = unsafe { Frame::of((&raw const word).addr(), 0) };
     PROFILE.lock().open(source, 64, [32, 32, 0], &Stack::of(Frame::NONE));
     defer(64, here);
     defer(64, Frame::NONE);
@@ -110,7 +111,8 @@ fn a_sample_is_deferred_where_there_is_no_room_for_the_place() {
     while profile.sites.find(source, &[addresses.next().unwrap()]).is_some() {}
     drop(profile);
     let word = 0x5555_usize;
-    defer(64, Frame { stack: (&raw const word).addr(), frame: 0 });
+    // SAFETY: the word outlives it.
+    defer(64, unsafe { Frame::of((&raw const word).addr(), 0) });
     assert_eq!((open_records(), deferred_records()), (1, 1));
     assert_eq!(live(Kind::Cache).0, 1);
     let sums = sites(head().session, 0).map(|listed| listed.site.all.samples).sum::<u64>();

@@ -24,16 +24,26 @@ use crate::tls;
 /// Stack pointer and frame pointer where a function of the library is entered: at the stack pointer
 /// is the return address into its caller, or there it has been stored.
 #[derive(Debug, Clone, Copy)]
+#[repr(C)]
 pub struct Frame {
     /// The stack pointer; 0 where it is not known.
-    pub stack: usize,
+    stack: usize,
     /// The frame pointer of the caller, if it keeps one.
-    pub frame: usize,
+    frame: usize,
 }
 
 impl Frame {
     /// An unknown caller.
     pub const NONE: Frame = Frame { stack: 0, frame: 0 };
+
+    /// Naked functions make one of their registers.
+    ///
+    /// # Safety
+    /// They are those of a function, which does not return before the frame was used last.
+    #[must_use]
+    pub const unsafe fn of(stack: usize, frame: usize) -> Frame {
+        Frame { stack, frame }
+    }
 }
 
 /// A stack pointer that is further below a top is not on the stack of that top.
@@ -54,10 +64,7 @@ static ENDS: [AtomicUsize; 4] = [const { AtomicUsize::new(0) }; 4];
 
 /// Stores the return addresses of the callers, the innermost first, and returns their number.
 /// Async-signal-safe.
-///
-/// # Safety
-/// `frame` is [`Frame::NONE`], or of a function that has not returned.
-pub unsafe fn walk(frame: Frame, out: &mut [usize]) -> usize {
+pub fn walk(frame: Frame, out: &mut [usize]) -> usize {
     let Frame { stack, frame } = frame;
     if stack == 0 || out.is_empty() {
         return 0;

@@ -39,7 +39,7 @@ impl Stack {
     fn walk(&self, stack: usize, frame: usize) -> Vec<usize> {
         let mut out = [0; 8];
         // SAFETY: the stack stays while the walk runs.
-        let count = unsafe { walk(Frame { stack, frame }, &mut out) };
+        let count = walk(unsafe { Frame::of(stack, frame) }, &mut out);
         out[..count].to_vec()
     }
 }

@@ -78,10 +78,10 @@ pub(crate) fn observe_percpu() {
     observe_objects(&OBSERVER);
 }
 
-extern "C" fn note_percpu_alloc(address: usize, bytes: usize, stack: usize, frame: usize) {
+extern "C" fn note_percpu_alloc(address: usize, bytes: usize, frame: Frame) {
     if rate() != 0 {
         let bytes = bytes * slots_used().max(1);
-        let request = AllocRequest { bytes, align: 0, frame: Frame { stack, frame } };
+        let request = AllocRequest { bytes, align: 0, frame };
         open(Kind::PerCpu, address, 0, &request);
     }
 }

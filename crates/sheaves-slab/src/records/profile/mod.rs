@@ -207,20 +207,14 @@ pub(crate) fn set_trap_rate(rate: usize) {
     profile.set_rate(self::rate());
 }
 
-/// Stores the return addresses of the callers, as [`stack::walk`] does. The frame's function is in
-/// the call chain. Not under the profile's lock: a walk may take as long as many samples.
-pub(crate) fn walk(frame: Frame, out: &mut [usize]) -> usize {
-    // SAFETY: the caller says so.
-    unsafe { stack::walk(frame, out) }
-}
-
 /// The return addresses of the callers.
 struct Stack([usize; FRAMES_MAX], usize);
 
 impl Stack {
+    /// Not under the profile's lock: a walk may take as long as many samples.
     fn of(frame: Frame) -> Stack {
         let mut addresses = [0; FRAMES_MAX];
-        let count = walk(frame, &mut addresses);
+        let count = stack::walk(frame, &mut addresses);
         Stack(addresses, count)
     }
 }

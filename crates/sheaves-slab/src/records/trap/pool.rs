@@ -3,7 +3,7 @@
 use core::ptr::with_exposed_provenance_mut;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use sheaves_sys::stack::Frame;
+use sheaves_sys::stack::{self, Frame};
 use sheaves_sys::{clock, fault, map, options};
 
 use super::layout::{
@@ -151,7 +151,7 @@ fn finish(place: usize, state: State) {
 
 fn write_event(place: usize, event: usize, frame: Frame) {
     let mut frames = [0; FRAMES_MAX];
-    let count = profile::walk(frame, &mut frames);
+    let count = stack::walk(frame, &mut frames);
     table::set_event(place, event, &frames[..count]);
 }
 
