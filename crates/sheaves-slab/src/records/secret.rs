@@ -48,27 +48,38 @@ pub(super) fn canary(object: usize) -> usize {
 pub(crate) struct Order {
     state: usize,
     key: usize,
+    bits: usize,
+    drawn: usize,
 }
 
 impl Order {
     /// 2^64 over the golden ratio.
     const STEP: usize = 0x9E37_79B9_7F4A_7C15;
+    /// Draws that take their bits from one word, which is enough for the objects of a sheaf.
+    const DRAWS: usize = 4;
 
     /// For as many draws.
     pub(crate) fn new(draws: usize) -> Order {
         static STATE: AtomicUsize = AtomicUsize::new(0);
         let [first, key] = get(&ORDER);
         // Relaxed: each call has words of its own.
-        let before = STATE.fetch_add(draws.wrapping_mul(Order::STEP), Ordering::Relaxed);
-        Order { state: first.wrapping_add(before), key }
+        let taken = draws.div_ceil(Order::DRAWS).wrapping_mul(Order::STEP);
+        let state = first.wrapping_add(STATE.fetch_add(taken, Ordering::Relaxed));
+        Order { state, key, bits: 0, drawn: 0 }
     }
 
     /// A number below another one.
     #[inline(always)]
     pub(crate) fn below(&mut self, end: usize) -> usize {
-        let bits = fold(self.state, self.state ^ self.key);
-        self.state = self.state.wrapping_add(Order::STEP);
-        ((bits as u128 * end as u128) >> 64) as usize
+        if self.drawn.is_multiple_of(Order::DRAWS) {
+            self.bits = fold(self.state, self.state ^ self.key);
+            self.state = self.state.wrapping_add(Order::STEP);
+        }
+        self.drawn += 1;
+        // The high half is below `end`, the low one is as random as before.
+        let product = self.bits as u128 * end as u128;
+        self.bits = product as usize;
+        (product >> 64) as usize
     }
 }
 
