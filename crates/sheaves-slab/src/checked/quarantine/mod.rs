@@ -131,8 +131,11 @@ pub(crate) fn tick(id: CacheId) -> bool {
     !id.shape().is_plain() && flush_some(id, take) != 0
 }
 
-/// The bytes that are too much; 0 in a plain cache, where nothing waits.
+/// The bytes that are too much.
 pub(crate) fn surplus_bytes(id: CacheId) -> usize {
+    if id.shape().is_plain() {
+        return 0;
+    }
     of(id).objects().saturating_sub(objects_max(id)) * id.shape().stride
 }
 
