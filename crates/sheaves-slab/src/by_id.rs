@@ -98,7 +98,7 @@ pub unsafe fn free_quick(block: usize) -> bool {
 pub unsafe fn check_and_free(id: CacheId, object: usize) {
     // The others check that by the object's canary, see `quarantine`.
     if id.shape().is_plain() {
-        let _starts = flush::slab_and_index(id, object);
+        flush::check_starts_object(id, object);
     }
     slow::free_slow(id, object);
 }
@@ -128,7 +128,7 @@ pub unsafe fn free_rcu_trap(block: usize, frame: Frame) {
 /// # Safety
 /// As [`crate::raw::Cache::free_rcu`].
 pub unsafe fn check_and_free_rcu(id: CacheId, object: usize, frame: Frame) {
-    let _starts = flush::slab_and_index(id, object);
+    flush::check_starts_object(id, object);
     if granule::is_watched(object) {
         profile::defer(object, frame);
     }

@@ -110,6 +110,11 @@ pub(crate) fn slab_of(id: CacheId, shape: &Shape, object: usize) -> Granule {
     }
 }
 
+/// Aborts the process when no object of the cache starts at an address.
+pub(crate) fn check_starts_object(id: CacheId, object: usize) {
+    slab_and_index(id, object);
+}
+
 /// Slab and index of an object; aborts the process when no object of the cache starts there.
 pub(crate) fn slab_and_index(id: CacheId, object: usize) -> (&'static Slab, usize) {
     let shape = id.shape();
