@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::programs::{EXAMPLE_FLAGS, EXAMPLES, RELOAD};
 use crate::urcu::{C_OF_STRUCTURES, FLAVORS, LFHT, STRUCTURES};
-use crate::urcu::{flags_of, has_lfht, include, torture_ms};
+use crate::urcu::{compile_for, flags_of, has_lfht, include, torture_ms};
 use crate::{ENGINES, Link, compile, has, libraries, run, run_ok};
 use crate::{cxx, several_at_a_time};
 
@@ -74,21 +74,24 @@ fn sanitizers_find_nothing() {
 }
 
 /// It maps its own memory nearly everywhere, and knows nothing of what orders threads in the
-/// library. Not the programs for liburcu, whose headers do not tell it.
+/// library but what the headers tell it.
 const THREAD_SANITIZER: [&str; 2] = ["-O1", "-fsanitize=thread"];
 /// At the end it would wait a second for threads that still run.
 const AT_ONCE: (&str, &str) = ("TSAN_OPTIONS", "atexit_sleep_ms=0");
 
 #[test]
 fn thread_sanitizer_finds_no_race() {
-    let run = |program: &Path, _: Option<&str>| {
+    let run = |program: &Path, argument: Option<&str>| {
         for engine in ENGINES {
-            run_ok(program, &[], &[engine, &[AT_ONCE]].concat(), LIMIT);
+            run_ok(program, argument.as_slice(), &[engine, &[AT_ONCE]].concat(), LIMIT);
         }
     };
     run_all(examples_and_cxx(), &THREAD_SANITIZER, run);
     for link in [Link::Shared, Link::Archive] {
         run(&compile("gcc", "tests/c_api/threads.c", &THREAD_SANITIZER, link), None);
+    }
+    for flavor in 0..FLAVORS.len() {
+        run(&compile_for("tests/urcu/torture.c", flavor, &THREAD_SANITIZER), Some(&torture_ms()));
     }
 }
 
@@ -97,11 +100,15 @@ fn thread_sanitizer_finds_no_race() {
 fn thread_sanitizer_finds_a_race() {
     let flags = ["-DRACE", THREAD_SANITIZER[1]];
     let program = compile("gcc", "tests/c_api/threads.c", &flags, Link::Shared);
-    for engine in ENGINES {
-        let output = run(&program, &[], &[engine, &[AT_ONCE]].concat(), LIMIT);
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(errors.contains("data race") && errors.contains("in work"), "{output:?}");
-        assert_eq!(output.status.code(), Some(66), "{output:?}");
+    let flags = ["-DWITHOUT_READERS", THREAD_SANITIZER[1]];
+    let readers = compile_for("tests/urcu/torture.c", 0, &flags);
+    for (program, place) in [(program, "in work"), (readers, "#0 read_on")] {
+        for engine in ENGINES {
+            let output = run(&program, &[], &[engine, &[AT_ONCE]].concat(), LIMIT);
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert!(errors.contains("data race") && errors.contains(place), "{output:?}");
+            assert_eq!(output.status.code(), Some(66), "{output:?}");
+        }
     }
 }
 

@@ -32,6 +32,8 @@
 struct element {
     int stage;
     int is_out;
+    /* Not atomic: a sanitizer sees whether grace periods order it. */
+    long uses;
     struct rcu_head head;
 };
 
@@ -52,6 +54,7 @@ static struct element *take(void)
     if (found) {
         assert(!__atomic_exchange_n(&found->is_out, 1, __ATOMIC_RELAXED));
         __atomic_store_n(&found->stage, 0, __ATOMIC_RELAXED);
+        found->uses++;
     }
     return found;
 }
@@ -100,6 +103,7 @@ static void *read_on(void *unused)
                 __asm__ volatile("" ::: "memory");
         if (round % 4096 == 0)
             sched_yield();
+        assert(element->uses > 0);
         stage = __atomic_load_n(&element->stage, __ATOMIC_RELAXED);
         __atomic_add_fetch(&counts[stage > STAGES ? STAGES : stage], 1, __ATOMIC_RELAXED);
         if (nested)

@@ -171,4 +171,26 @@ extern const struct rcu_flavor_struct sheaves_urcu_qsbr_flavor;
 }
 #endif
 
+/* What <sheaves.h> tells ThreadSanitizer of its calls. In a thread of qsbr, quiescent states end
+ * sections. Calls by the value of a flavour are not told. */
+#if defined(SHEAVES_TSAN) && defined(SHEAVES_INLINED)
+#define SHEAVES_URCU_ENDS(call) (sheaves_tsan_ends(), (call))
+#define SHEAVES_URCU_WAITS(call) (sheaves_tsan_ends(), (call), (void)sheaves_tsan_waited(0))
+#define sheaves_urcu_qsbr_unregister_thread() \
+    SHEAVES_URCU_ENDS(sheaves_urcu_qsbr_unregister_thread())
+#define sheaves_urcu_qsbr_thread_offline() SHEAVES_URCU_ENDS(sheaves_urcu_qsbr_thread_offline())
+#define sheaves_urcu_qsbr_quiescent_state() SHEAVES_URCU_ENDS(sheaves_urcu_qsbr_quiescent_state())
+#define sheaves_urcu_call_rcu(head, func) SHEAVES_URCU_ENDS(sheaves_urcu_call_rcu(head, func))
+#define sheaves_urcu_defer_rcu(fct, p) SHEAVES_URCU_ENDS(sheaves_urcu_defer_rcu(fct, p))
+#define sheaves_urcu_synchronize_rcu() SHEAVES_URCU_WAITS(sheaves_urcu_synchronize_rcu())
+#define sheaves_urcu_poll_state_synchronize_rcu(state) \
+    (sheaves_tsan_waited(sheaves_urcu_poll_state_synchronize_rcu(state)) != 0)
+#define sheaves_urcu_barrier() SHEAVES_URCU_WAITS(sheaves_urcu_barrier())
+#define sheaves_urcu_defer_barrier() SHEAVES_URCU_WAITS(sheaves_urcu_defer_barrier())
+#define sheaves_urcu_defer_barrier_thread() \
+    SHEAVES_URCU_WAITS(sheaves_urcu_defer_barrier_thread())
+#define sheaves_urcu_defer_unregister_thread() \
+    SHEAVES_URCU_WAITS(sheaves_urcu_defer_unregister_thread())
+#endif
+
 #endif /* SHEAVES_URCU_H */
