@@ -603,10 +603,11 @@ SHEAVES_API
 uint64_t sheaves_percpu_sum(sheaves_percpu object,
                             size_t byte);
 
-// The address of an object in a slot, whether or not a thread has used the slot. Slots have the
-// numbers from 0; number sheaves_slot_count() is for threads without a slot. NULL, and errno is
-// kept, for another number, for what was never an object, and when memory is out. May sleep on a
-// lock.
+// The address of an object in a slot, whether or not a thread has used the slot. It is valid while
+// the object is allocated. Slots have the numbers from 0; sheaves_slot_count() stands for the
+// memory that all threads without a slot share. NULL, and errno is kept, for a greater number,
+// when memory is out, and for what was never an object, but for one such value in 65536. May sleep
+// on a lock.
 //
 // Other threads may run transactions on it: access it by atomics, unless the program prevents
 // that.
