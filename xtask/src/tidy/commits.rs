@@ -7,6 +7,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use anyhow::Context as _;
+
 use crate::finding::{Finding, Kind};
 use crate::repo;
 
@@ -24,18 +26,25 @@ const PART: char = '\u{1f}';
 const END: char = '\u{1e}';
 
 /// Checks the commits of the repository.
-pub(crate) fn check(root: &Path, findings: &mut Vec<Finding>) {
+pub(super) fn check(root: &Path, findings: &mut Vec<Finding>) -> anyhow::Result<()> {
+    let git = |arguments: &[&str]| {
+        repo::output_of(Command::new("git").current_dir(root).args(arguments)).context("commits")
+    };
+    // An unpacked archive has none.
+    if !root.join(".git").exists()
+        || git(&["rev-parse", "--is-shallow-repository"])?.trim() == "true"
+    {
+        return Ok(());
+    }
     let range = format!("{SINCE}..HEAD");
-    let mut command = Command::new("git");
-    command.current_dir(root).args(["log", "--no-merges", "--format=%h%x1f%s%x1f%b%x1e", &range]);
-    // Where there is no history, git fails.
-    let commits = repo::output_of(&mut command).unwrap_or_default();
+    let commits = git(&["log", "--no-merges", "--format=%h%x1f%s%x1f%b%x1e", &range])?;
     for commit in commits.split(END) {
         let mut parts = commit.trim_start().splitn(3, PART);
         if let (Some(hash), Some(title), Some(body)) = (parts.next(), parts.next(), parts.next()) {
             check_one(hash, title, body, findings);
         }
     }
+    Ok(())
 }
 
 /// Checks a commit: its short name, title, and text.

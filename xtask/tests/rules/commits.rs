@@ -1,7 +1,7 @@
 //! Titles and texts of commits.
 
 use xtask::finding::Kind;
-use xtask::tidy::check_commit;
+use xtask::tidy::{check_commit, check_commits};
 
 /// What is wrong with a commit; nothing if it is right.
 fn fault(title: &str, body: &str) -> Option<&'static str> {
@@ -48,4 +48,14 @@ fn texts_say_why() {
         let expected = Some("has no text below that says why");
         assert_eq!(fault("slab: begin a window", body), expected);
     }
+}
+
+/// Where git fails, no commit was checked.
+#[test]
+fn failure_of_git_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(check_commits(folder.path()).unwrap(), []);
+    std::fs::create_dir(folder.path().join(".git")).unwrap();
+    let error = check_commits(folder.path()).unwrap_err();
+    assert!(format!("{error:#}").contains("git failed"), "{error:#}");
 }
