@@ -13,7 +13,7 @@ use sheaves::rcu::defer::{barrier, statistics};
 use sheaves::rcu::read;
 
 use super::Itself;
-use super::child::{child_ends, status_of_child};
+use super::child::{child_ends, status_of_child, status_within};
 
 /// Children after which a test gives up if all were refused.
 const BARE_CHILDREN_MAX: u32 = 100;
@@ -164,15 +164,10 @@ fn child_keeps_the_chain_that_its_own_thread_had_locked() {
         // SAFETY: the child uses only what is tested, and exits below.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            // SAFETY: ends the child if it hangs.
-            unsafe { libc::alarm(10) };
             other = Some(std::thread::spawn(move || insert(map, OTHER)));
             std::thread::sleep(Duration::from_millis(100));
         } else {
-            let mut status = -1;
-            // SAFETY: waits for the child only.
-            unsafe { libc::waitpid(child, &raw mut status, 0) };
-            ends = status == 0;
+            ends = status_within(child) == 0;
         }
         None
     };
