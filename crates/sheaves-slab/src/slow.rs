@@ -67,11 +67,11 @@ fn alloc_plain(id: CacheId, request: &AllocRequest) -> usize {
             object => return object,
         }
     }
-    id.descriptor().depot.note_exchange(id.shape());
     for _ in 0..ATTEMPTS {
         if let Some(object) = pop_entry(id, roles.source, request) {
             return object;
         }
+        id.descriptor().depot.note_exchange(id.shape());
         // Without a slot a whole sheaf would be refilled for each object.
         if !attach() {
             break;
@@ -134,13 +134,13 @@ pub(crate) fn push(id: CacheId, object: usize) {
     if home::goes_to_slabs(id) {
         return home::send(id, object);
     }
-    id.descriptor().depot.note_exchange(shape);
     for _ in 0..ATTEMPTS {
         // SAFETY: the caller of `free` owns the object; what is pushed is not used again. A tagged
         // entry is pushed onto a source only.
         if unsafe { push_slow(roles.sink, entry[0]) } {
             return;
         }
+        id.descriptor().depot.note_exchange(shape);
         if !attach() {
             break;
         }
