@@ -17,6 +17,8 @@ use sheaves_heap::{
     alloc_layout, check_freed, dealloc_layout, free, free_rcu_layout, malloc, realloc, slow, trim,
     usable_size, usable_size_of,
 };
+use sheaves_percpu::internal::Sheaf;
+use sheaves_percpu::slot_count;
 use sheaves_rcu::defer;
 use sheaves_slab::internal::by_id::is_freed;
 use sheaves_slab::internal::chunk::footprint;
@@ -159,12 +161,16 @@ fn many_sizes_wait_no_longer_than_a_few() {
     // From then on most allocate what they have freed, without slabs.
     let sum = |of: fn(&CacheStats) -> u64| all().map(|(_, stats)| of(&stats)).sum::<u64>();
     let before = sum(|stats| stats.refills);
-    for place in 0..40_000 {
+    const PAIRS: usize = 40_000;
+    for place in 0..PAIRS {
         // SAFETY: from this heap.
         unsafe { free(malloc(16 + place * 80 % 30_000)) };
     }
     let refills = sum(|stats| stats.refills) - before;
-    assert!(refills < 1000, "{refills}");
+    // Where slots are many, a sheaf has room for few objects: a tenth of them comes from slabs.
+    let sheaf_objects = (2 * Sheaf::OBJECTS_MAX / slot_count()).max(1);
+    let refills_max = (PAIRS / 10 / sheaf_objects).max(1000) as u64;
+    assert!(refills < refills_max, "{refills} of {refills_max}");
     trim(0);
 }
 
