@@ -29,7 +29,7 @@ const TESTS: &[Tests] = &[
         "sheaves",
         "map",
         &["drops::", "iteration::", "conditional::"],
-        &["idle", "grace_periods", "every_stage", "do_not_nest"],
+        &["idle", "grace_periods", "every_stage"],
     ),
     ("sheaves", "map", &["words::"], &[]),
     ("sheaves", "deferred", &[], &["configuration", "take_no_more"]),

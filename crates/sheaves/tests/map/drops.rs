@@ -330,7 +330,7 @@ impl Drop for Chained {
 /// However many wait, the stack has room for those that run in each other.
 #[test]
 fn destructors_that_change_the_map_do_not_nest() {
-    let count = if engines::is_small() { 2000 } else { 4000 };
+    let count = amount(4000, 2000, 100) as u64;
     let insert = |key, other| _ = CHAINED.insert(key, Chained(other), &read());
     (0..count).for_each(|key| insert(key, key + count));
     (count..2 * count).for_each(|key| insert(key, u64::MAX));
