@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 
 use super::*;
-use crate::contenders::maps::{Map, Ours, Papaya};
+use crate::contenders::maps::{Map, Ours, Papaya, Work as _};
 use crate::harness::Random;
 use crate::harness::judge::tests::verdicts;
+use course::tests::Broken;
 use mixes::{Mix, key_of, operate};
 
 fn names(sizes: &[usize], few: bool) -> Vec<String> {
@@ -25,11 +26,13 @@ fn rows_are_named_by_keys_hasher_work_threads_and_entries() {
         "map/siphash/remove/1t/64",
         "map/string-siphash/clear/1t/64",
         "map/memory/1t/100000",
+        "map/fx/shift-20/1t/64",
+        "map/identity/address/1t/64",
     ] {
         assert!(names.iter().any(|known| known == name), "{name} is missing in {names:?}");
     }
     assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
-    assert_eq!(names.len(), 4 * (2 * (6 + 7) + 1));
+    assert_eq!(names.len(), 4 * (2 * (6 + 7) + 1) + 2 * 6);
 }
 
 #[test]
@@ -44,7 +47,9 @@ fn the_default_hasher_is_compared_where_peers_have_theirs() {
     for case in cases {
         let contenders: Vec<_> = case.contenders.iter().map(|known| known.family).collect();
         assert_eq!(contenders.contains(&"rcu-map-default"), case.name().contains("siphash"));
-        assert!(PEERS.iter().all(|peer| contenders.contains(peer)), "{contenders:?}");
+        let has_few_bits = case.name().contains("/fx/") || case.name().contains("/identity/");
+        let peers = if has_few_bits { &["dashmap"][..] } else { &PEERS };
+        assert!(peers.iter().all(|peer| contenders.contains(peer)), "{contenders:?}");
     }
 }
 
@@ -84,10 +89,24 @@ fn a_wrong_value_is_noticed() {
 }
 
 #[test]
+fn large_maps_are_not_tried_with_hashes_of_few_bits() {
+    assert_eq!((hashes::cases(10_000).count(), hashes::cases(10_001).count()), (12, 0));
+}
+
+#[test]
+fn a_map_that_loses_a_key_of_few_bits_is_noticed() {
+    let work = hashes::Keys { shift: Some(20), entries: 64 };
+    let mut lossy = work.sampler::<Broken<1, 0>>().unwrap();
+    let failure = lossy.sample().unwrap_err();
+    assert!(failure.message.contains("wrong value"), "{failure:?}");
+    assert!(work.sampler::<Broken<0, 0>>().unwrap().sample().is_ok());
+}
+
+#[test]
 fn every_contender_of_every_case_takes_samples() {
     use crate::harness::Part;
     let cases = (TABLE.cases)(&Options { sizes: vec![64], threads: 2, few: true, quick: true });
-    for case in cases {
+    for case in cases.into_iter().chain(hashes::cases(64)) {
         for contender in &case.contenders {
             let Part::Takes(make) = &contender.part else { panic!("none is left out") };
             let figures = make().unwrap().sample().unwrap();

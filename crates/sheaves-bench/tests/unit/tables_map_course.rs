@@ -4,7 +4,7 @@ use super::*;
 use crate::contenders::maps::{Dash, Ours};
 
 /// A map of the contender that returns other values than were inserted, or loses entries.
-struct Broken<const VALUE: u64, const LOST: u64>(Ours);
+pub(in super::super) struct Broken<const VALUE: u64, const LOST: u64>(Ours);
 
 impl<const VALUE: u64, const LOST: u64> Map for Broken<VALUE, LOST> {
     type Guard<'a> = <Ours as Map>::Guard<'a>;

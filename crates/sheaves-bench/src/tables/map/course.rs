@@ -101,7 +101,7 @@ fn run<M: Map>(
 }
 
 #[inline(never)]
-fn fill<M: Map>(map: &M, keys: &[u64]) {
+pub(super) fn fill<M: Map>(map: &M, keys: &[u64]) {
     keys.iter().for_each(|key| map.insert(*key, value_of(*key), &map.guard()));
 }
 
@@ -141,4 +141,4 @@ impl Work for Memory {
 
 #[cfg(test)]
 #[path = "../../../tests/unit/tables_map_course.rs"]
-mod tests;
+pub(super) mod tests;

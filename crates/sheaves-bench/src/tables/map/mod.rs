@@ -10,6 +10,8 @@
 //! | `remove/Nt/ENTRIES` | from all to none | each thread removes its share, in another order |
 //! | `clear/1t/ENTRIES` | from all to none | one call, each entry |
 //! | `memory/1t/ENTRIES` | all keys | bytes of resident memory for each, after `grow` |
+//! | `fx/KEYS/1t/ENTRIES` | from none to all | an insertion and a lookup of each key, in order |
+//! | `identity/KEYS/1t/ENTRIES` | from none to all | the same |
 //!
 //! Behind `map/`, a row is one operation, averaged over the threads. Values are numbers of 64 bits,
 //! and so are keys; each key is as likely as any other. Behind `map/string/` keys are strings of 16
@@ -24,10 +26,15 @@
 //! `papaya`, `dashmap`, `scc`, and `rwlock`, which is std's map behind one lock. They enter and
 //! leave a section for each operation; `rcu-map-held` and `papaya-held` hold one guard for 64. The
 //! library's maps allocate from its own heap, the others, and all strings, from glibc's. A first
-//! look at the whole table leaves out strings, SipHash and 1,000 entries: `map/string` and the like
-//! are asked for by name.
+//! look at the whole table leaves out strings, SipHash, hashers of few bits and 1,000 entries:
+//! `map/string` and the like are asked for by name.
+//!
+//! Behind `map/fx/` and `map/identity/` hashes are those of rustc's maps, and the keys themselves.
+//! KEYS are multiples of a power of two, as `shift-12` for 4,096, or `address`es of blocks of 48
+//! bytes. Maps of up to 10,000 entries are compared with `dashmap`.
 
 mod course;
+mod hashes;
 mod mixes;
 
 use std::hash::RandomState;
@@ -102,6 +109,9 @@ fn cases(options: &Options) -> Vec<Case> {
                 cases.extend(cases_of(Shape { variant, threads, entries, effort }));
             }
         }
+    }
+    if !options.few {
+        cases.extend(options.sizes.iter().copied().flat_map(hashes::cases));
     }
     cases
 }
