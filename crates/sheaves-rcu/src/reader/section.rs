@@ -12,7 +12,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-use sheaves_sys::{errno, futex, report, tls};
+use sheaves_sys::{errno, fork, futex, report, tls};
 
 use super::mode;
 use super::registry::{self, OVERFLOW, Record};
@@ -101,14 +101,29 @@ fn enter_slow() -> Entered {
         }
         return entered;
     }
+    enter_shared();
+    entered
+}
+
+/// Counts a section of the calling thread in [`OVERFLOW`].
+pub(super) fn enter_shared() {
+    let generation = fork::generation();
     let Some(sections) = tls::shared_sections().checked_add(1) else { die_of_sections() };
     tls::set_shared_sections(sections);
     // SeqCst pairs with the heavy fence: either a grace period counts this section, or the section
     // sees what the updater unlinked. [R2]
     OVERFLOW.fetch_add(1, Ordering::SeqCst);
+    settle(generation, sections);
     // SeqCst, as above: for what this section reads. [R2]
     fence(Ordering::SeqCst);
-    entered
+}
+
+/// Once a thread has changed its own number of sections and [`OVERFLOW`]: a handler may have forked
+/// in between. In the child the thread's own number is that of all.
+fn settle(generation: usize, sections: u32) {
+    if fork::generation() != generation {
+        sheaves_sys::restart_word!(OVERFLOW, u64::from(sections));
+    }
 }
 
 /// If the count wrapped to 0, the next unlock would end all sections.
@@ -128,14 +143,23 @@ fn leave_slow(entered: Entered) {
             Left::NoSection => {}
         }
     }
+    leave_shared();
+}
+
+/// Ends a section that is counted in [`OVERFLOW`].
+pub(super) fn leave_shared() {
+    let generation = fork::generation();
+    let own = tls::shared_sections();
     // Without an area a thread does not know its own ones.
-    let is_none = tls::HAS_AREA && tls::shared_sections() == 0;
+    let is_none = tls::HAS_AREA && own == 0;
     // Release pairs with the Acquire of the scan. Relaxed on failure: nothing was changed. [R4]
     let less = |count: u64| count.checked_sub(1).filter(|_| !is_none);
     if OVERFLOW.fetch_update(Ordering::Release, Ordering::Relaxed, less).is_err() {
         report::die(format_args!("rcu: a read section is left that was not entered"));
     }
-    tls::set_shared_sections(tls::shared_sections().saturating_sub(1));
+    let sections = own.saturating_sub(1);
+    tls::set_shared_sections(sections);
+    settle(generation, sections);
 }
 
 /// Changes when a section has ended that the leader waits for.

@@ -2,6 +2,7 @@
 
 extern crate std;
 use super::*;
+use crate::reader::section;
 use core::sync::atomic::AtomicI32;
 
 #[cfg(target_arch = "x86_64")]
@@ -66,33 +67,33 @@ fn the_record_of_a_child_without_handlers_is_its_own() {
     assert_eq!(status, 0, "the child's own record was taken from it");
 }
 
-/// Interrupts the registration of a thread after each instruction by a handler that forks.
+/// Interrupts what a new thread does after each instruction by a handler that forks.
 #[cfg(target_arch = "x86_64")]
-#[test]
-fn a_record_names_its_thread_in_a_child_of_a_handler() {
+fn fork_at_each_instruction(places_min: usize, body: fn(), is_right: fn() -> bool) {
     const PLACES_MAX: usize = 5000;
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
     static CHILD: AtomicI32 = AtomicI32::new(0);
     fn fork_here() {
         // SAFETY: the child goes on with what was interrupted, and ends by `_exit`.
         CHILD.store(unsafe { libc::fork() }, Ordering::Relaxed);
     }
-    let register = |after| {
+    let run = move |after| {
         steps::prepare(fork_here, after);
         steps::begin();
-        drop(crate::read());
+        body();
         steps::end();
         // Relaxed: written by this thread.
         if steps::was_called() && CHILD.load(Ordering::Relaxed) == 0 {
-            let is_wrong = owner(super::own().unwrap()).thread() != thread::id();
             // SAFETY: ends the child at once.
-            unsafe { libc::_exit(i32::from(is_wrong)) };
+            unsafe { libc::_exit(i32::from(!is_right())) };
         }
     };
+    let _alone = ALONE.lock();
     // SAFETY: integers only. Where SIGCHLD is ignored, a child cannot be waited for.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
     let is_place = |after: &usize| {
         let after = *after;
-        std::thread::spawn(move || register(after)).join().unwrap();
+        std::thread::spawn(move || run(after)).join().unwrap();
         let is_place = steps::was_called();
         let (mut status, child) = (0, CHILD.load(Ordering::Relaxed));
         // SAFETY: waits for the child that was just created.
@@ -101,7 +102,25 @@ fn a_record_names_its_thread_in_a_child_of_a_handler() {
         is_place
     };
     let places = (0..PLACES_MAX).take_while(is_place).count();
-    assert!((100..PLACES_MAX).contains(&places), "{places}");
+    assert!((places_min..PLACES_MAX).contains(&places), "{places}");
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_record_names_its_thread_in_a_child_of_a_handler() {
+    let is_right = || owner(super::own().unwrap()).thread() == thread::id();
+    fork_at_each_instruction(100, || drop(crate::read()), is_right);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_section_without_a_record_counts_once_in_a_child_of_a_handler() {
+    let body = || {
+        section::enter_shared();
+        section::leave_shared();
+    };
+    // Relaxed: the child's only thread.
+    fork_at_each_instruction(30, body, || OVERFLOW.load(Ordering::Relaxed) == 0);
 }
 
 fn own_number() -> u32 {
