@@ -1,37 +1,23 @@
 //! The examples, run to their end: each checks its own result.
-//!
-//! `cargo test` builds them with this program, unless only this program is requested.
+
+#[path = "plugin/example.rs"]
+mod example;
 
 use std::path::PathBuf;
 use std::process::Command;
-
-/// The folder of the examples: `.../target/PROFILE/examples`, beside `deps`.
-fn folder() -> PathBuf {
-    let program = std::env::current_exe().unwrap();
-    program.ancestors().nth(2).unwrap().join("examples")
-}
-
-/// Builds the examples if they are missing.
-fn build() {
-    let mut command = Command::new(env!("CARGO"));
-    command.args(["build", "-q", "-p", "sheaves", "--examples"]);
-    if !cfg!(debug_assertions) {
-        command.arg("--release");
-    }
-    assert!(command.status().unwrap().success(), "the examples cannot be built");
-}
+use std::sync::OnceLock;
 
 fn run(name: &str, says: &str) {
-    if !folder().join(name).exists() {
-        build();
-    }
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    let examples = ["configuration", "routes", "across_await"];
+    let folder = FOLDER.get_or_init(|| example::build(&examples));
     let configurations: [&[(&str, &str)]; 3] = [
         &[],
         &[("SHEAVES_RCU_FENCES", "1")],
         &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")],
     ];
     for variables in configurations {
-        let path = folder().join(name);
+        let path = folder.join(name);
         let output = Command::new(&path).envs(variables.iter().copied()).output();
         let output = output.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let text = String::from_utf8_lossy(&output.stdout);
