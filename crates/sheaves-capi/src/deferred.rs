@@ -30,13 +30,18 @@ static BLOCKS: Channel = Channel::new("sheaves_free_rcu_head", |block| {
     unsafe { sheaves_heap::free(block) };
 });
 
-pub(crate) fn call_of(call: SheavesCall) -> Option<Call> {
+/// What the caller of a function defers, which reports of its block name from then on. `None` for
+/// a wrong head, or no callback.
+pub(crate) fn noted(
+    head: *mut SheavesHead,
+    call: SheavesCall,
+    frame: Frame,
+) -> Option<(*mut Head, Call)> {
+    let call = call.filter(|_| !head.is_null() && head.is_aligned())?;
+    guard::note_deferral(head.addr(), frame);
     // SAFETY: both take the address of a head; the two types have one layout.
-    call.map(|is| unsafe { transmute::<unsafe extern "C" fn(*mut SheavesHead), Call>(is) })
-}
-
-pub(crate) fn is_head(head: *mut SheavesHead) -> bool {
-    !head.is_null() && head.is_aligned()
+    let call = unsafe { transmute::<unsafe extern "C" fn(*mut SheavesHead), Call>(call) };
+    Some((head.cast(), call))
 }
 
 /// Defers call(head) until after a grace period, like the kernel's call_rcu.
@@ -71,10 +76,9 @@ unsafe extern "C" fn call_rcu_from(
     call: SheavesCall,
     frame: Frame,
 ) -> c_int {
-    guard::note_deferral(head.addr(), frame);
-    let (Some(call), true) = (call_of(call), is_head(head)) else { return EINVAL };
+    let Some((head, call)) = noted(head, call, frame) else { return EINVAL };
     // SAFETY: the same contract.
-    unsafe { defer::call_rcu(head.cast(), call) };
+    unsafe { defer::call_rcu(head, call) };
     0
 }
 
@@ -82,14 +86,25 @@ unsafe extern "C" fn call_rcu_from(
 ///
 /// # Safety
 /// As sheaves_call_rcu.
+#[cfg_attr(any(target_arch = "aarch64", target_arch = "x86_64"), unsafe(naked))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sheaves_call_rcu_hurry(
     head: *mut SheavesHead,
     call: SheavesCall,
 ) -> c_int {
-    let (Some(call), true) = (call_of(call), is_head(head)) else { return EINVAL };
+    jump_with_frame!(call_rcu_hurry_from, head, call)
+}
+
+/// # Safety
+/// As [`sheaves_call_rcu`].
+unsafe extern "C" fn call_rcu_hurry_from(
+    head: *mut SheavesHead,
+    call: SheavesCall,
+    frame: Frame,
+) -> c_int {
+    let Some((head, call)) = noted(head, call, frame) else { return EINVAL };
     // SAFETY: the same contract.
-    unsafe { defer::call_hurry(head.cast(), call) };
+    unsafe { defer::call_hurry(head, call) };
     0
 }
 

@@ -2,11 +2,13 @@
 
 use core::ffi::c_int;
 
+use sheaves_heap::entry::jump_with_frame;
 use sheaves_rcu::{Srcu, SrcuGuard};
 use sheaves_sys::errno::{EDEADLK, EINVAL, ENOMEM};
 use sheaves_sys::report;
+use sheaves_sys::stack::Frame;
 
-use crate::deferred::{SheavesCall, SheavesHead, call_of, is_head};
+use crate::deferred::{SheavesCall, SheavesHead, noted};
 use crate::{boxed, refuse, unboxed};
 
 /// A domain: read sections, and grace periods that wait for these only.
@@ -107,20 +109,29 @@ pub unsafe extern "C" fn sheaves_srcu_synchronize(domain: *mut SheavesSrcu) -> c
 ///
 /// # Safety
 /// The domain is NULL or was created, and is not destroyed before; head as for sheaves_call_rcu.
+#[cfg_attr(any(target_arch = "aarch64", target_arch = "x86_64"), unsafe(naked))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sheaves_srcu_call(
     domain: *mut SheavesSrcu,
     head: *mut SheavesHead,
     call: SheavesCall,
 ) -> c_int {
+    jump_with_frame!(call_from, domain, head, call)
+}
+
+/// # Safety
+/// As [`sheaves_srcu_call`].
+unsafe extern "C" fn call_from(
+    domain: *mut SheavesSrcu,
+    head: *mut SheavesHead,
+    call: SheavesCall,
+    frame: Frame,
+) -> c_int {
     // SAFETY: the same contract: `sheaves_srcu_destroy` waits for callbacks.
-    let domain = unsafe { domain.as_ref::<'static>() };
-    let (Some(SheavesSrcu(domain)), Some(call), true) = (domain, call_of(call), is_head(head))
-    else {
-        return EINVAL;
-    };
+    let Some(SheavesSrcu(domain)) = (unsafe { domain.as_ref::<'static>() }) else { return EINVAL };
+    let Some((head, call)) = noted(head, call, frame) else { return EINVAL };
     // SAFETY: the same contract.
-    unsafe { domain.call(head.cast(), call) };
+    unsafe { domain.call(head, call) };
     0
 }
 

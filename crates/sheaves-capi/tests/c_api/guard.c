@@ -43,10 +43,16 @@ NOINLINE void free_node(sheaves_head *head)
     STAY();
 }
 
+static sheaves_srcu *domain;
+
 NOINLINE void defer_node(struct node *node, const char *call)
 {
     if (!strcmp(call, "call"))
         sheaves_call_rcu(&node->head, free_node);
+    else if (!strcmp(call, "hurry"))
+        sheaves_call_rcu_hurry(&node->head, free_node);
+    else if (!strcmp(call, "srcu"))
+        sheaves_srcu_call(domain, &node->head, free_node);
     else if (!strcmp(call, "head"))
         sheaves_free_rcu_head(node, &node->head);
     else
@@ -87,11 +93,13 @@ int main(int count, char **arguments)
     rcu_read_lock();
     return read_late(node);
 #else
+    domain = sheaves_srcu_create();
     sheaves_rcu_read_lock();
     defer_node(node, call);
     read_late(node);
     sheaves_rcu_read_unlock();
     sheaves_rcu_barrier();
+    sheaves_srcu_barrier(domain);
     if (!strcmp(call, "outside"))
         return read_late(node);
     sheaves_rcu_read_lock();

@@ -35,7 +35,9 @@ fn late_readers_are_reported() {
         let begin = [LATE, "read_late", "main", IN_SECTION, "allocated", "make_node", "main"];
         let deferred = [&begin[..], &["deferred", "defer_node", "main"]].concat();
         reports(&program, "free", &[&deferred[..], &["its grace period was over"]].concat());
-        reports(&program, "call", &[&deferred[..], &["freed", "free_node"]].concat());
+        for call in ["call", "hurry", "srcu"] {
+            reports(&program, call, &[&deferred[..], &["freed", "free_node"]].concat());
+        }
         reports(&program, "head", &[&deferred[..], &["freed"]].concat());
         reports(&program, "outside", &[LATE, "read_late", "is in no RCU read section"]);
     }
