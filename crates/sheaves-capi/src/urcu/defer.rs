@@ -2,8 +2,11 @@
 
 use core::ffi::{c_int, c_void};
 
+use sheaves_heap::entry::jump_with_frame;
+use sheaves_heap::guard;
 use sheaves_rcu::defer::{self, Head};
 use sheaves_sys::report;
+use sheaves_sys::stack::Frame;
 
 use super::calls::sheaves_urcu_barrier;
 use super::qsbr::sheaves_urcu_synchronize_rcu;
@@ -24,11 +27,23 @@ struct Deferred {
 ///
 /// # Safety
 /// The function may be called with the pointer in another thread.
+#[cfg_attr(any(target_arch = "aarch64", target_arch = "x86_64"), unsafe(naked))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sheaves_urcu_defer_rcu(function: Option<Function>, pointer: *mut c_void) {
+    jump_with_frame!(defer_rcu_from, function, pointer)
+}
+
+/// # Safety
+/// As [`sheaves_urcu_defer_rcu`].
+unsafe extern "C" fn defer_rcu_from(
+    function: Option<Function>,
+    pointer: *mut c_void,
+    frame: Frame,
+) {
     let Some(function) = function else {
         report::die(format_args!("urcu: defer_rcu was called with a null function"));
     };
+    guard::note_deferral(pointer.addr(), frame);
     let Ok(deferred) = boxed(Deferred { head: Head::new(), function, pointer }) else {
         sheaves_urcu_synchronize_rcu();
         // SAFETY: the contract.

@@ -30,10 +30,18 @@ NOINLINE void free_node(struct rcu_head *head)
     STAY();
 }
 
+NOINLINE void free_pointer(void *node)
+{
+    free_node(node);
+    STAY();
+}
+
 NOINLINE void defer_node(struct node *node, const char *call)
 {
-    (void)call;
-    call_rcu(&node->head, free_node);
+    if (!strcmp(call, "defer"))
+        defer_rcu(free_pointer, node);
+    else
+        call_rcu(&node->head, free_node);
     STAY();
 }
 #else

@@ -61,6 +61,8 @@ fn late_readers_of_each_flavor_are_reported() {
             "freed",
             "free_node",
         ];
-        reports(&program, "", &words);
+        for call in ["call", "defer"] {
+            reports(&program, call, &words);
+        }
     }
 }
