@@ -8,6 +8,9 @@ use sheaves_heap::{aligned_alloc, check_freed, free, malloc, realloc, trim, usab
 use sheaves_slab::internal::{FINDINGS, checking};
 use sheaves_sys::map;
 
+#[path = "../../sheaves-percpu/tests/transactions/seccomp.rs"]
+mod seccomp;
+
 const MIB: usize = 1 << 20;
 
 /// The errors that were found since the last time.
@@ -230,6 +233,25 @@ fn large_blocks_are_memory() {
     }
 }
 
+/// A range whose ends are inaccessible stays as it is where the kernel unmaps and discards nothing.
+fn what_the_kernel_keeps_is_not_written_to() {
+    let filter = seccomp::program(&[libc::SYS_munmap, libc::SYS_madvise], libc::ENOMEM);
+    // SAFETY: from this heap.
+    unsafe { free(malloc(large_bytes_min())) };
+    // SAFETY: the child uses this heap alone, and ends below.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let _is_permitted = seccomp::install(&filter).is_ok();
+        trim(0);
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(0) };
+    }
+    let mut status = -1;
+    // SAFETY: waits for the child that was just created.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0);
+}
+
 /// The level of the test; 1 where there is no such variable.
 const LEVEL: &str = "SHEAVES_TEST_LEVEL";
 
@@ -240,6 +262,7 @@ fn large_blocks() {
     // SAFETY: from this heap.
     unsafe { free(malloc(1)) };
     FINDINGS.store(1, Ordering::Relaxed);
+    what_the_kernel_keeps_is_not_written_to();
     large_blocks_grow();
     large_blocks_end_at_pages();
     large_blocks_use_pages_again();

@@ -218,7 +218,9 @@ impl internal::LayerAbove for Large {
 /// Unmaps idle ranges, the oldest first, until at most `keep_bytes` are left, and offers those that
 /// are kept to the kernel again. Returns how many bytes of idle ranges it unmapped.
 pub(crate) fn trim(keep_bytes: usize) -> usize {
-    hardened::unmap_all();
+    if is_hardened() {
+        hardened::unmap_all();
+    }
     let mut bytes = 0;
     loop {
         let mut table = TABLE.lock();
@@ -243,7 +245,8 @@ fn unmap_or_keep(mut range: Entry) -> bool {
     loop {
         // SAFETY: removed from the table, so ours alone; it is not used any more.
         let is_unmapped = unsafe { map::unmap(range.address, range.bytes) };
-        if !is_unmapped {
+        // No block of a hardened process gets the range, whose ends are inaccessible.
+        if !is_unmapped && !is_hardened() {
             // Whether or not the kernel can discard the pages, they read as zeros then.
             // SAFETY: as above, and still mapped.
             unsafe { map::discard(range.address, range.bytes) };
