@@ -3,6 +3,7 @@
 use sheaves_sys::{announce_when_loaded, fork};
 
 use crate::checked::quarantine;
+use crate::deferred;
 use crate::moves::registry;
 use crate::moves::registry::REGISTRY;
 use crate::parts::pool::POOL;
@@ -63,6 +64,7 @@ fn unlock_in_parent() {
 /// The threads that are missing in the child were anywhere between two locks.
 fn unlock_in_child() {
     unlock_all();
+    deferred::seal_in_child();
     limit::restart_in_child();
     if fork::is_alone() {
         return;

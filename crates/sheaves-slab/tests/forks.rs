@@ -13,6 +13,7 @@ use std::time::Instant;
 
 use sheaves_slab::internal::chunk;
 use sheaves_slab::raw::{Cache, Options};
+use sheaves_sys::options::RCU_AGE_MS;
 
 /// A child that takes longer hangs.
 const CHILD_LIMIT: Duration = Duration::from_secs(10);
@@ -290,6 +291,32 @@ const PROCESS: &str = "SHEAVES_TEST_FORKS_PROCESS";
 
 /// The child has no reclaimer, and its first deferral needs one. The thread must be started while
 /// no lock is held, which the library asserts.
+/// The parent has begun the sheaf, and has armed the bound on its age for its own thread.
+#[test]
+fn what_a_child_defers_onto_a_sheaf_of_its_parent_comes_back() {
+    let _alone = alone();
+    let cache = cache("inherited", 64, Options::default());
+    // SAFETY: from this cache, and without readers.
+    let defer = |object| unsafe { cache.free_rcu(object) };
+    for _ in 0..8 {
+        RCU_AGE_MS.set(3_600_000);
+        let objects = take(&cache, 2);
+        defer(objects[0]);
+        let child = || {
+            RCU_AGE_MS.set(1);
+            defer(objects[1]);
+            let until = Instant::now() + CHILD_LIMIT / 2;
+            while cache.stats().objects_deferred != 0 && Instant::now() < until {
+                thread::sleep(Duration::from_millis(1));
+            }
+            cache.stats().objects_deferred == 0
+        };
+        let status = in_child(CHILD_LIMIT, child);
+        RCU_AGE_MS.set(20);
+        assert_eq!(status, Ok(()));
+    }
+}
+
 #[test]
 fn a_child_under_pressure_starts_a_reclaimer() {
     const NAME: &str = "a_child_under_pressure_starts_a_reclaimer";

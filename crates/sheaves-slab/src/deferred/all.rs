@@ -3,9 +3,12 @@
 use sheaves_percpu::internal::{Word, slots};
 use sheaves_rcu::Cookie;
 use sheaves_rcu::defer::Pending;
+use sheaves_sys::lock;
 use sheaves_sys::membarrier::Reach;
 
-use super::seal::{objects, reclaim, reclaim_if_existing, seal, start_and_take_ready, tell_all};
+use super::seal::{
+    note, objects, reclaim, reclaim_if_existing, seal, start_and_take_ready, tell_all,
+};
 use crate::moves::registry::{REGISTRY, if_existing};
 use crate::moves::release;
 use crate::parts::descriptor::{DEFERRING_WORDS, deferring};
@@ -43,6 +46,12 @@ pub(crate) fn pending() -> Pending {
 fn seal_word(word: usize) -> bool {
     // Keeps caches from being destroyed meanwhile.
     let _registry = REGISTRY.lock();
+    let (ids, words, count) = words_of(word);
+    count == 0 || seal_caches(&ids[..count], &words[..count])
+}
+
+/// The caches in one word of that set, the words of their slots, and how many they are.
+fn words_of(word: usize) -> ([CacheId; 64], [Word; 64], usize) {
     let mut ids = [CacheId::new(0); 64];
     let mut words = [Word::new(0); 64];
     let mut count = 0;
@@ -50,7 +59,22 @@ fn seal_word(word: usize) -> bool {
         (ids[count], words[count]) = (id, id.deferred());
         count += 1;
     }
-    count == 0 || seal_caches(&ids[..count], &words[..count])
+    (ids, words, count)
+}
+
+/// Seals the slots' sheaves in the child of a fork: what is deferred next begins a new sheaf, and
+/// so arms the bound on its age. Nothing is sealed if a handler has forked while this thread held a
+/// lock.
+pub(crate) fn seal_in_child() {
+    for word in (0..DEFERRING_WORDS).take_while(|_| !lock::is_any_held_here()) {
+        let (ids, words, count) = words_of(word);
+        for (index, cursor) in slots::take_in_child(&words[..count]) {
+            let id = ids[index];
+            note(id, cursor);
+            // Its grace period is started with that of what is deferred next.
+            let _sealed = id.queue_here().seal(id.shape(), cursor);
+        }
+    }
 }
 
 fn seal_caches(ids: &[CacheId], words: &[Word]) -> bool {

@@ -40,7 +40,8 @@ use crate::moves::tags;
 use crate::parts::{deferred_queue, pool};
 use crate::space::cache_id::CacheId;
 
-pub(crate) use all::{note_deferring, pending, reclaim_all, seal_all, wait_and_reclaim};
+pub(crate) use all::wait_and_reclaim;
+pub(crate) use all::{note_deferring, pending, reclaim_all, seal_all, seal_in_child};
 #[cfg(feature = "faults")]
 pub use emergency::FAULTS;
 pub use emergency::{Emergencies, emergencies};
