@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::thread;
 
 use sheaves_rcu::defer::{Channel, Head, barrier, flush, reclaim, statistics as deferred};
+use sheaves_sys::topology::Affinity;
 
 use crate::{
     Object, Reader, all_called, allocations_in, alone, children, count_call, free_later,
@@ -126,6 +127,39 @@ fn a_call_may_fork() {
     assert!(all_called(objects, 1));
     // The child has gone on where it was. The callback that was pending beside the one that forked
     // has deferred another, which has ended the child.
+    assert!(children::has_succeeded(CHILD.load(Ordering::SeqCst), LIMIT));
+}
+
+/// A worker is bound to one CPU, and the child of its callback is not.
+#[test]
+fn the_child_of_a_call_may_use_the_cpus_of_its_program() {
+    static CHILD: AtomicI32 = AtomicI32::new(0);
+    fn cpus() -> usize {
+        Affinity::current().map_or(0, |allowed| allowed.cpu_ids().count())
+    }
+    unsafe extern "C" fn fork_here(head: *mut Head) {
+        let (bound, allowed) = (cpus(), Affinity::of(std::process::id().cast_signed()));
+        assert_eq!(bound, 1, "no worker");
+        // SAFETY: the child makes one system call, and ends below.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(i32::from(Affinity::current() != allowed)) };
+        }
+        CHILD.store(child, Ordering::SeqCst);
+        // SAFETY: the head of an object that is never freed.
+        unsafe { count_call(head) };
+    }
+    let _alone = alone();
+    if !is_own() {
+        let test = "forks::the_child_of_a_call_may_use_the_cpus_of_its_program";
+        pass_own(test, &[("SHEAVES_RCU_RECLAIMERS", "slots")]);
+        return;
+    }
+    let objects = Object::many(1);
+    objects[0].defer_to(fork_here);
+    // By the library's thread and its workers.
+    wait_until("the call", || all_called(objects, 1));
     assert!(children::has_succeeded(CHILD.load(Ordering::SeqCst), LIMIT));
 }
 

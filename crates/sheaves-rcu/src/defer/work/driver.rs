@@ -16,9 +16,10 @@
 //! | [`LEAVING`] | it is to end | -> absent, by itself as its last step |
 //!
 //! In the child of a fork there are none, except one whose callback has forked: it finishes its
-//! share as the driver, and is the reclaimer from then on.
+//! share as the driver, and is the reclaimer from then on, on all CPUs.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use core::ptr::{from_ref, null, null_mut};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use sheaves_sys::lock::Word;
 use sheaves_sys::topology::{Affinity, possible_cpus};
@@ -107,10 +108,17 @@ struct Worker {
     state: AtomicU32,
     /// Its thread pointer, 0 for none. Written by the worker, and in the child of a fork.
     thread: AtomicUsize,
+    /// The CPUs of the main thread, null if unknown: in the frame of [`work`], for its callbacks.
+    allowed: AtomicPtr<Affinity>,
 }
 
-static WORKERS: [Worker; WORKERS_MAX] =
-    [const { Worker { state: AtomicU32::new(ABSENT), thread: AtomicUsize::new(0) } }; WORKERS_MAX];
+static WORKERS: [Worker; WORKERS_MAX] = [const {
+    Worker {
+        state: AtomicU32::new(ABSENT),
+        thread: AtomicUsize::new(0),
+        allowed: AtomicPtr::new(null_mut()),
+    }
+}; WORKERS_MAX];
 /// Number of workers, written by the reclaimer and in the child of a fork; and the next number.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static NUMBERED: AtomicUsize = AtomicUsize::new(0);
@@ -198,8 +206,12 @@ pub(crate) fn work() -> bool {
     let number = NUMBERED.fetch_add(1, Ordering::Relaxed);
     let worker = &WORKERS[number];
     worker.thread.store(tls::thread_pointer(), Ordering::Relaxed);
+    let allowed = affinity();
+    let place = allowed.as_ref().map_or(null(), from_ref).cast_mut();
+    // Relaxed: only this thread follows it.
+    worker.allowed.store(place, Ordering::Relaxed);
     // If binding is refused, it runs on any of these CPUs.
-    let cpu_id = affinity().and_then(|allowed| allowed.cpu_ids().nth(number));
+    let cpu_id = allowed.as_ref().and_then(|allowed| allowed.cpu_ids().nth(number));
     let _ = cpu_id.and_then(Affinity::only).is_some_and(|only| only.bind());
     loop {
         // Acquire pairs with the Release in `run_calls`. [K1]
@@ -233,6 +245,14 @@ pub(crate) fn work() -> bool {
     }
 }
 
+/// Has the calling thread, a worker inside a callback, run on all CPUs that its process may use.
+fn unbind(worker: &Worker) {
+    // Relaxed: stored by this thread.
+    let allowed = worker.allowed.load(Ordering::Relaxed);
+    // SAFETY: null, or in the frame of `work`, which has not returned.
+    let _ = unsafe { allowed.as_ref() }.is_some_and(Affinity::bind);
+}
+
 /// In the child of a fork: see the module documentation. True if the calling thread was a worker.
 pub(crate) fn restart_in_child() -> bool {
     let was_worker = is_worker();
@@ -243,6 +263,8 @@ pub(crate) fn restart_in_child() -> bool {
         // Relaxed: see `Driver::begin`.
         if worker.thread.load(Ordering::Relaxed) != tls::thread_pointer() {
             watch::end_in_child(watch::WORKERS + number);
+        } else if !fork::is_late() {
+            unbind(worker);
         }
         restart_word!(worker.state, ABSENT);
         restart_word!(worker.thread, 0);
