@@ -245,7 +245,7 @@ pub(crate) fn work() -> bool {
     }
 }
 
-/// Has the calling thread, a worker inside a callback, run on all CPUs that its process may use.
+/// Lets the calling thread, a worker inside a callback, run on all CPUs that its process may use.
 fn unbind(worker: &Worker) {
     // Relaxed: stored by this thread.
     let allowed = worker.allowed.load(Ordering::Relaxed);
