@@ -3,8 +3,8 @@
 //! List 0 holds the fullest slabs that have free objects, list 6 the emptiest that are in use, list
 //! 7 those without allocated objects, and list 8 those without free objects. Refills take from the
 //! lowest list, so that sparse slabs can become empty; where objects share lines, from the lowest
-//! on which there is one for the slot. List 9 holds the watched slabs whose objects are taken for
-//! samples only. A watched slab without allocated objects becomes an ordinary one.
+//! on which there is one for the slot. List 9 holds the watched slabs that have free objects, which
+//! are taken for samples only. A watched slab without allocated objects becomes an ordinary one.
 //!
 //! Flushes do not move slabs between lists, since they hold no lock. A refill that finds slabs on
 //! the wrong list moves [`MOVES`] of them at most, then takes the fullest that it has seen: the
@@ -29,14 +29,12 @@ use crate::space::slab::{self, Slab, UNLISTED};
 const EMPTY: usize = 7;
 /// The list of slabs without free objects.
 const FULL: usize = EMPTY + 1;
-/// The list of watched slabs.
+/// The list of watched slabs that have free objects.
 const WATCHED: usize = FULL + 1;
 /// A search for a slab with free objects moves this many slabs to their right list.
 const MOVES: usize = 16;
 /// A search for a slot's slab looks at this many slabs of a list.
 const LOOKED_AT: usize = 4;
-/// A search for a free object among the watched slabs looks at this many.
-const WATCHED_LOOKED_AT: usize = 8;
 /// Slots whose current slab is remembered.
 const CURRENT: usize = 16;
 /// On this list and those behind it, more than half of a slab's objects are free.
@@ -212,8 +210,7 @@ impl SlabLists {
     /// A watched slab that has a free object; made of one without allocated objects, if necessary
     /// and possible.
     pub(crate) fn watched(&mut self, shape: &Shape) -> Option<Granule> {
-        let mut known = self.on_list(WATCHED).take(WATCHED_LOOKED_AT);
-        if let Some((granule, _)) = known.find(|(_, slab)| slab.has_free()) {
+        if let Some((granule, _)) = self.on_list(WATCHED).next() {
             return Some(granule);
         }
         let (granule, _) = self.on_list(EMPTY).next()?;
@@ -315,8 +312,8 @@ fn right_list(slab: &Slab, shape: &Shape) -> usize {
     let free = slab.free.load(Ordering::Acquire) as usize;
     match free {
         free if free == shape.slab_objects => EMPTY,
-        _ if slab.is_watched() => WATCHED,
         0 => FULL,
+        _ if slab.is_watched() => WATCHED,
         free => free * EMPTY / shape.slab_objects,
     }
 }

@@ -7,7 +7,7 @@ use std::vec;
 use std::vec::Vec;
 
 use super::*;
-use crate::moves::flush;
+use crate::moves::{flush, refill};
 use crate::raw::{Cache, Options};
 use crate::space::cache_id::CacheId;
 
@@ -81,6 +81,27 @@ fn all_slabs_are_sorted_in_pieces_also_while_they_move() {
         free(&cache, id, kept.split_off(some));
     }
     assert_eq!(on_wrong_list(id), 0);
+    free(&cache, id, kept);
+    cache.destroy().unwrap();
+}
+
+/// Whichever of many watched slabs gets a free object, the next sample is that one.
+#[test]
+fn a_watched_slab_with_a_free_object_is_found_behind_full_ones() {
+    const WATCHED_SLABS: usize = 20;
+    let (cache, id, kept) = thinned("watched", Options::default());
+    let take = || refill::take_watched(id).unwrap();
+    let count = WATCHED_SLABS * id.shape().slab_objects;
+    let mut samples: Vec<_> = (0..count).map(|_| take()).collect();
+    let made = || id.descriptor().slabs.lock().counts.slabs_made;
+    let before = made();
+    for index in (0..count).step_by(97) {
+        let sample = samples[index];
+        flush::flush(id, &mut [sample]);
+        assert_eq!(take(), sample);
+    }
+    assert_eq!(made(), before);
+    flush::flush(id, &mut samples);
     free(&cache, id, kept);
     cache.destroy().unwrap();
 }
