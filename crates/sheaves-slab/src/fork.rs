@@ -7,6 +7,7 @@ use crate::deferred;
 use crate::moves::registry;
 use crate::moves::registry::REGISTRY;
 use crate::parts::pool::POOL;
+use crate::parts::slab_lists;
 use crate::records::profile::PROFILE;
 use crate::space::chunk::CHUNKS;
 use crate::space::{chunk, limit};
@@ -69,13 +70,7 @@ fn unlock_in_child() {
     if fork::is_alone() {
         return;
     }
-    for id in registry::all_ids() {
-        // If this very thread held the lock before the fork, it is still taken. Then no other
-        // thread has changed the lists.
-        if let Some(mut slabs) = id.descriptor().slabs.try_lock() {
-            slabs.note_unsorted();
-        }
-        id.descriptor().depot.recount();
-    }
+    slab_lists::note_fork();
+    registry::all_ids().for_each(|id| id.descriptor().depot.recount());
     chunk::free_in_progress_of_others();
 }

@@ -23,6 +23,7 @@ use sheaves_sys::lock;
 
 use crate::parts::shape::Shape;
 use crate::space::granule::Granule;
+use crate::space::hint::Hint;
 use crate::space::slab::{self, Slab, UNLISTED};
 
 /// The list of slabs without allocated objects; those below it are of slabs in use.
@@ -70,6 +71,17 @@ pub(crate) struct SlabLists {
     /// The next slab that [`SlabLists::sort`] looks at: how many lists follow its own, and the slab
     /// as above, or 0 for the first of the next list. Both are 0 if all are on the right one.
     unsorted: (usize, u32),
+    /// What [`FORKS`] was when that began.
+    forks: usize,
+}
+
+/// Forks between the first process and this one in which threads were left behind.
+static FORKS: Hint = Hint::new(0);
+
+/// In the child of a fork: threads that would have moved slabs may be gone. Without the lock, which
+/// this thread may have had before the fork.
+pub(crate) fn note_fork() {
+    FORKS.add(1);
 }
 
 impl SlabLists {
@@ -81,6 +93,7 @@ impl SlabLists {
             counts,
             current: [0; CURRENT],
             unsorted: (0, 0),
+            forks: 0,
         }
     }
 
@@ -101,7 +114,7 @@ impl SlabLists {
         })
     }
 
-    /// Threads that would have moved slabs may be gone: [`SlabLists::sort`] is to check all slabs.
+    /// [`SlabLists::sort`] is to check all slabs.
     pub(crate) fn note_unsorted(&mut self) {
         self.unsorted = (WATCHED, self.heads[0]);
     }
@@ -109,6 +122,10 @@ impl SlabLists {
     /// Moves slabs that are on a wrong list; looks at `most` at the most. True if there are others
     /// to look at.
     pub(crate) fn sort(&mut self, shape: &Shape, most: usize) -> bool {
+        if self.forks != FORKS.get() {
+            self.forks = FORKS.get();
+            self.note_unsorted();
+        }
         for _ in 0..most {
             lock::step();
             let (follow, next) = self.unsorted;

@@ -85,6 +85,29 @@ fn all_slabs_are_sorted_in_pieces_also_while_they_move() {
     cache.destroy().unwrap();
 }
 
+/// The thread that forks holds the cache's lock, and others may be about to wait for it.
+#[test]
+fn a_child_sorts_all_slabs_also_if_its_thread_had_the_lock() {
+    let (cache, id, kept) = thinned("forked", Options::default());
+    // The process is not one with one thread.
+    std::thread::spawn(|| ()).join().unwrap();
+    let slabs = id.descriptor().slabs.lock();
+    // SAFETY: the child uses the cache, and ends below.
+    let child = unsafe { libc::fork() };
+    drop(slabs);
+    if child == 0 {
+        while id.descriptor().slabs.lock().sort(id.shape(), 7) {}
+        // SAFETY: ends the child without the harness of the tests.
+        unsafe { libc::_exit(i32::from(on_wrong_list(id) != 0)) };
+    }
+    let mut status = -1;
+    // SAFETY: waits for the child that was just created.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0);
+    free(&cache, id, kept);
+    cache.destroy().unwrap();
+}
+
 /// Whichever of many watched slabs gets a free object, the next sample is that one.
 #[test]
 fn a_watched_slab_with_a_free_object_is_found_behind_full_ones() {

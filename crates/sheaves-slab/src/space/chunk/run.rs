@@ -59,8 +59,8 @@ pub(crate) fn note_child() {
 /// Called in the child after a fork: frees the granules that threads missing in the child were
 /// working on. They may hold old contents.
 pub(crate) fn free_in_progress_of_others() {
-    // If this very thread held the lock before the fork, it is still taken. Then no other thread
-    // was working on granules.
+    // If a handler has forked that had interrupted a holder of the lock, it is still taken. Then
+    // the child loses them.
     let Some(mut chunks) = CHUNKS.try_lock() else { return };
     loop {
         let Some(entry) = chunks.in_progress.of_others().next() else { return };
