@@ -10,14 +10,37 @@ fn figures_are_those_of_the_reports() {
     benchmarks::run(repo::root(), true, None).unwrap();
 }
 
+/// A copy of the documents and the reports.
+fn copied() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    copy(repo::root(), folder.path(), "docs/benchmarks");
+    for document in ["BENCHMARKS.md", "README.md", "docs/references.md"] {
+        fs::copy(repo::root().join(document), folder.path().join(document)).unwrap();
+    }
+    folder
+}
+
+/// Each table may be measured again alone.
+#[test]
+fn tables_say_what_they_were_measured_on() {
+    let folder = copied();
+    let report = folder.path().join("docs/benchmarks/amd-zen-4/dispose.json");
+    let text = fs::read_to_string(&report).unwrap();
+    let (before, rest) = text.split_once("\"commit\":\"").unwrap();
+    let (commit, after) = rest.split_once('"').unwrap();
+    fs::write(&report, format!("{before}\"commit\":\"abcdef\"{after}")).unwrap();
+    benchmarks::run(folder.path(), false, None).unwrap();
+    for document in ["BENCHMARKS.md", "docs/references.md"] {
+        let text = fs::read_to_string(folder.path().join(document)).unwrap();
+        assert!(text.contains("commit abcdef: `dispose`."), "{document}");
+        assert!(text.contains(&format!("commit {commit}: `")), "{document}");
+    }
+}
+
 #[test]
 fn a_changed_figure_is_found_and_written_again() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = copied();
     let (root, changed) = (folder.path(), folder.path().join("BENCHMARKS.md"));
-    copy(repo::root(), root, "docs/benchmarks");
-    for document in ["BENCHMARKS.md", "README.md", "docs/references.md"] {
-        fs::copy(repo::root().join(document), root.join(document)).unwrap();
-    }
     let text = fs::read_to_string(&changed).unwrap();
     fs::write(&changed, text.replace("| `pair` |", "| `piar` |")).unwrap();
     let error = benchmarks::run(root, true, None).unwrap_err().to_string();

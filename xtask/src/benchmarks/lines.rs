@@ -222,13 +222,32 @@ impl Report {
     }
 }
 
+/// What the tables of a machine's section were measured on; which of them, where that differs.
+pub(super) fn about(name: &str, tables: &[(&str, Machine)]) -> String {
+    let mut found: Vec<(&Machine, Vec<String>)> = Vec::new();
+    for (table, machine) in tables {
+        let table = format!("`{table}`");
+        match found.iter_mut().find(|(other, _)| *other == machine) {
+            None => found.push((machine, vec![table])),
+            Some((_, tables)) if tables.contains(&table) => {}
+            Some((_, tables)) => tables.push(table),
+        }
+    }
+    let is_one = found.len() == 1;
+    let lines = found.iter().map(|(machine, tables)| {
+        let of = if is_one { String::new() } else { format!(": {}", tables.join(", ")) };
+        machine.about(name) + &of + "."
+    });
+    lines.collect::<Vec<_>>().join(" ")
+}
+
 impl Machine {
-    pub(super) fn about(&self, name: &str) -> String {
+    fn about(&self, name: &str) -> String {
         let Machine { cpu, cpus, kernel, glibc, thp, commit } = self;
         let commit = commit.as_deref().unwrap_or("unknown");
         format!(
             "Measured on {cpus} CPUs of an {cpu} ({name}), Linux {kernel}, glibc {glibc}, huge \
-             pages {thp}, commit {commit}."
+             pages {thp}, commit {commit}"
         )
     }
 }

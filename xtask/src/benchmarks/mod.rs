@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 use crate::repo;
-use lines::{LINES, Report, figures, name_of, report_in};
+use lines::{LINES, Report, about, figures, name_of, report_in};
 
 /// The reports, in a folder for each machine.
 const REPORTS: &str = "docs/benchmarks";
@@ -91,14 +91,15 @@ fn folders(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
 fn section(folder: &Path) -> anyhow::Result<String> {
     let mut table =
         "| workload | Sheaves | best peer | ratio | table |\n|---|--:|--:|--:|---|\n".to_owned();
-    let mut about = String::new();
+    let mut measured = Vec::new();
     let name = name_of(folder);
     for line in &LINES {
         let Some(figures) = figures(line, folder)? else { continue };
         let _ = writeln!(table, "| {} | {} | `{}` |", line.words, figures.cells(), line.table);
-        about = figures.machine.about(&name);
+        measured.push((line.table, figures.machine));
     }
     let programs = programs::all(folder)?;
+    let about = about(&name, &measured);
     Ok(format!("### {name}\n\n{about}\n\n{table}\n{programs}"))
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-use super::lines::{Report, name_of, report_in};
+use super::lines::{Report, about, name_of, report_in};
 use super::number::number;
 
 /// A published result and where it is measured.
@@ -106,13 +106,14 @@ const REFERENCES: [Reference; 9] = [
 pub(super) fn section(folder: &Path) -> anyhow::Result<String> {
     let name = name_of(folder);
     let mut text = String::new();
-    let mut about = String::new();
+    let mut measured = Vec::new();
     for reference in &REFERENCES {
         let Some(report) = report_in::<Report>(folder, reference.table)? else { continue };
         let row = reference.row(&report).with_context(|| name.clone().into_owned())?;
         text.push_str(&row);
-        about = report.machine.about(&name);
+        measured.push((reference.table, report.machine));
     }
+    let about = about(&name, &measured);
     Ok(format!(
         "### {name}\n\n{about}\n\n\
          | result | published | before to after | before to Sheaves | table |\n\
