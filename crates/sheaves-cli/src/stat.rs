@@ -27,7 +27,9 @@ pub(crate) fn stat(options: &StatOptions) -> Result<ExitCode, Refusal> {
         }
     };
     let pid = named::one(&options.process)?;
-    let answers = each(pid, |mut asked| Ok((asked.process.object.clone(), ask(&mut asked)?)))?;
+    let answers = each(Asked::attach(pid)?, |mut asked| {
+        Ok((asked.process.object.clone(), ask(&mut asked)?))
+    })?;
     match &answers[..] {
         [(None, text)] => print(text),
         _ if options.json => print(&joined(answers)?),

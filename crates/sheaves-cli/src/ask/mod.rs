@@ -198,11 +198,11 @@ impl Asked {
 }
 
 /// Asks each heap of a process. Those that do not answer are named on stderr, unless none answers.
-pub(crate) fn each<T>(
-    pid: u32,
-    ask: impl FnMut(Asked) -> Result<T, Refusal>,
+pub(crate) fn each<A, T>(
+    all: impl IntoIterator<Item = A>,
+    ask: impl FnMut(A) -> Result<T, Refusal>,
 ) -> Result<Vec<T>, Refusal> {
-    let (answers, refusals) = answers(Asked::attach(pid)?, ask)?;
+    let (answers, refusals) = answers(all, ask)?;
     refusals.iter().for_each(|refusal| output::say(&refusal.line));
     Ok(answers)
 }

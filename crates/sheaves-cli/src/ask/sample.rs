@@ -40,9 +40,10 @@ impl Sample {
         Ok(Self { process, name, object, resident_bytes, statistics, rcu })
     }
 
-    /// Asks a process: a sample for each of its heaps.
-    pub(crate) fn take(pid: u32) -> Result<Vec<Self>, Refusal> {
-        each(pid, |mut asked| Self::of(&mut asked))
+    /// Asks each heap of a process that is open, as often as wanted.
+    pub(crate) fn of_each(all: &mut [Asked]) -> Result<Vec<Self>, Refusal> {
+        all.iter_mut().for_each(Asked::renew);
+        each(all, Self::of)
     }
 
     /// The sample of the same heap among earlier ones. A heap that is younger than that is another:

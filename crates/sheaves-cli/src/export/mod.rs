@@ -9,8 +9,8 @@ mod serve;
 use alloc::collections::BTreeSet;
 use std::process::ExitCode;
 
-use crate::ask::named;
 use crate::ask::sample::{All, Sample};
+use crate::ask::{Asked, named};
 use crate::command_line::ExportOptions;
 use crate::output::print;
 use crate::refusal::Refusal;
@@ -41,7 +41,10 @@ fn take(wanted: &[String]) -> Result<All, Refusal> {
     if let ([word], Some(pid)) = (wanted, pids.first())
         && word.parse() == Ok(*pid)
     {
-        return Ok(All { samples: Sample::take(*pid)?, silent: Vec::new() });
+        return Ok(All {
+            samples: Sample::of_each(&mut Asked::attach(*pid)?)?,
+            silent: Vec::new(),
+        });
     }
     let answers = All::ask_each(pids.into_iter().collect());
     if answers.samples.is_empty() && answers.silent.is_empty() {

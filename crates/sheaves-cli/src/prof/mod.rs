@@ -21,6 +21,7 @@ use std::process::ExitCode;
 use sheaves_control::layout::{PROFILE_DUMP, PROFILE_START, PROFILE_STOP};
 
 use crate::ask::named::one as named_process;
+use crate::ask::process::Process;
 use crate::ask::{Asked, apart, each};
 use crate::command_line::{ProfCommand, ProfHeap, ProfLeaks};
 use crate::output::{plain, print, say, write};
@@ -72,9 +73,11 @@ fn heap(options: &ProfHeap) -> Result<(), Refusal> {
 
 fn leaks(options: &ProfLeaks) -> Result<(), Refusal> {
     let pid = named_process(&options.process)?;
-    let before = of_process(pid)?;
+    // Held meanwhile: another process may get its number.
+    let mut asked = Asked::attach(pid)?;
+    let before = of_asked(&mut asked)?;
     std::thread::sleep(Duration::from_secs(options.seconds));
-    let changes = Changes::between(&before, &of_process(pid)?).grown_and_never_freed();
+    let changes = Changes::between(&before, &of_asked(&mut asked)?).grown_and_never_freed();
     print(&changes.text())?;
     match &options.svg {
         Some(path) => write(path, &changes.graph_of_growth()?),
@@ -83,7 +86,7 @@ fn leaks(options: &ProfLeaks) -> Result<(), Refusal> {
 }
 
 fn dump(process: &str, output: Option<&Path>) -> Result<(), Refusal> {
-    let (_, dump) = dump_of(named_process(process)?)?;
+    let (_, dump) = dump_of(&mut Asked::attach(named_process(process)?)?)?;
     match output {
         Some(path) => write(path, dump.to_string().as_bytes()),
         None => print(&dump.to_string()).map(drop),
@@ -132,36 +135,33 @@ fn of_file(path: &str) -> Result<String, Refusal> {
 
 /// The profile of a running process.
 fn of_process(pid: u32) -> Result<Profile, Refusal> {
-    let (name, mut dump) = dump_of(pid)?;
-    let mappings = core::mem::take(&mut dump.mappings);
-    Ok(Profile::of(dump, Symbols::of_process(pid, mappings), name))
+    of_asked(&mut Asked::attach(pid)?)
 }
 
-/// The samples of all heaps of a running process, and its name.
-fn dump_of(pid: u32) -> Result<(String, Dump), Refusal> {
-    let dumps = each(pid, |mut asked| {
-        let dump = read(&asked.process.to_string(), &asked.ask(PROFILE_DUMP, 0)?)?;
-        Ok((asked.process, dump))
-    })?;
-    let process = dumps.first().map(|(process, _)| process.clone());
-    let sampled = dumps.into_iter().map(|(_, dump)| dump).filter(|dump| dump.since_ms != 0);
-    match (sampled.reduce(Dump::join), process) {
-        (Some(mut dump), Some(process)) => {
-            let name = process.to_string();
-            // Without them, of a process that has ended just now, there are no names.
-            let mappings = apart::within(MAPPINGS_LIMIT, move || process.mappings());
-            dump.mappings = mappings.unwrap_or_default();
-            dump.process = Some(name.clone());
-            Ok((name, dump))
-        }
-        (_, process) => {
-            let name = process.map(|process| process.name).unwrap_or_default();
-            Err(Refusal::unavailable(format!(
-                "process {pid} ({name}) takes no samples: turn profiling on by `sheaves prof on \
-                 {pid}`"
-            )))
-        }
-    }
+fn of_asked(asked: &mut [Asked]) -> Result<Profile, Refusal> {
+    let (process, mut dump) = dump_of(asked)?;
+    let mappings = core::mem::take(&mut dump.mappings);
+    Ok(Profile::of(dump, Symbols::of_process(process.pid, mappings), process.to_string()))
+}
+
+/// A running process, and the samples of all heaps of it.
+fn dump_of(asked: &mut [Asked]) -> Result<(Process, Dump), Refusal> {
+    asked.iter_mut().for_each(Asked::renew);
+    let process = asked[0].process.clone();
+    let dumps =
+        each(asked, |asked| read(&asked.process.to_string(), &asked.ask(PROFILE_DUMP, 0)?))?;
+    let Some(mut dump) = dumps.into_iter().filter(|dump| dump.since_ms != 0).reduce(Dump::join)
+    else {
+        let Process { pid, name, .. } = process;
+        return Err(Refusal::unavailable(format!(
+            "process {pid} ({name}) takes no samples: turn profiling on by `sheaves prof on {pid}`"
+        )));
+    };
+    dump.process = Some(process.to_string());
+    // Without them, of a process that has ended just now, there are no names.
+    let of = process.clone();
+    dump.mappings = apart::within(MAPPINGS_LIMIT, move || of.mappings()).unwrap_or_default();
+    Ok((process, dump))
 }
 
 fn read(source: &str, text: &str) -> Result<Dump, Refusal> {

@@ -28,7 +28,7 @@ const STACK_AGE: Duration = Duration::from_millis(20);
 
 pub(crate) fn rcu(options: &RcuOptions) -> Result<ExitCode, Refusal> {
     let begin = Instant::now();
-    let mut reports = each(named::one(&options.process)?, Report::begin)?;
+    let mut reports = each(Asked::attach(named::one(&options.process)?)?, Report::begin)?;
     let mut refused = None;
     while refused.is_none() && begin.elapsed().as_secs_f64() < options.seconds {
         thread::sleep(PERIOD);

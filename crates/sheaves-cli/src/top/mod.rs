@@ -13,8 +13,8 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use crate::ask::named;
 use crate::ask::sample::{All, Sample};
+use crate::ask::{Asked, named};
 use crate::command_line::{Sort, TopOptions};
 use crate::output::{print, print_while_read, wait};
 use crate::refusal::Refusal;
@@ -23,20 +23,21 @@ use table::Table;
 pub(crate) fn top(options: &TopOptions) -> Result<ExitCode, Refusal> {
     let sort = options.sort.unwrap_or(Sort::Objects);
     let pid = options.process.as_deref().map(named::one).transpose()?;
+    let period = Duration::from_secs_f64(options.interval.max(0.1));
+    if !options.once && !options.json {
+        return screen::show(pid, period, sort);
+    }
+    // Held to the end: another process may get its number.
+    let mut asked = pid.map(Asked::attach).transpose()?;
     if !options.once {
-        let period = Duration::from_secs_f64(options.interval.max(0.1));
-        return if options.json {
-            print_lines(pid, period)
-        } else {
-            screen::show(pid, period, sort)
-        };
+        return print_lines(asked, period);
     }
     if options.json {
-        return print(&json(pid)?);
+        return print(&json(asked.as_mut())?);
     }
-    let table = match pid {
+    let table = match asked {
         None => Table::of_processes(&All::ask(), &[]),
-        Some(pid) => Table::of_caches(&Sample::take(pid)?, &[], sort),
+        Some(mut asked) => Table::of_caches(&Sample::of_each(&mut asked)?, &[], sort),
     };
     let mut text = String::new();
     // A string takes everything.
@@ -55,11 +56,11 @@ struct Process {
 
 /// One JSON object for a process, or an array of those of all heaps of all processes,
 /// and of processes that do not answer.
-fn json(pid: Option<u32>) -> Result<String, Refusal> {
-    let text = match pid {
+fn json(asked: Option<&mut Vec<Asked>>) -> Result<String, Refusal> {
+    let text = match asked {
         None => serde_json::to_string(&All::ask()),
-        Some(pid) => {
-            let mut others = Sample::take(pid)?;
+        Some(asked) => {
+            let mut others = Sample::of_each(asked)?;
             let first = others.remove(0);
             serde_json::to_string(&Process { first, others })
         }
@@ -69,7 +70,7 @@ fn json(pid: Option<u32>) -> Result<String, Refusal> {
 }
 
 /// A line of JSON in each period, until the process ends or nothing reads the lines.
-fn print_lines(pid: Option<u32>, period: Duration) -> Result<ExitCode, Refusal> {
-    while print_while_read(&json(pid)?)? && wait(period) {}
+fn print_lines(mut asked: Option<Vec<Asked>>, period: Duration) -> Result<ExitCode, Refusal> {
+    while print_while_read(&json(asked.as_mut())?)? && wait(period) {}
     Ok(ExitCode::SUCCESS)
 }

@@ -3,6 +3,7 @@
 
 use core::time::Duration;
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 
@@ -110,4 +111,28 @@ fn pidfds_are_not_needed() {
     // Another error, EMFILE, is named.
     let (status, line) = stat("24", &program.pid());
     assert!(status == Some(75) && line.contains("cannot be opened: "), "{status:?} {line}");
+}
+
+/// Allocates, and is another program after a signal: its own file, under another name.
+const REPLACED: &str = "#include <signal.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
+     static void replace(int is) { (void)is; execl(\"/proc/self/exe\", \"other\", NULL); }\n\
+     int main(void) { signal(SIGUSR1, replace); for (;;) { void *volatile p[1000]; \
+     for (int i = 0; i < 1000; i++) p[i] = malloc(100); \
+     for (int i = 0; i < 1000; i++) free(p[i]); } }\n";
+
+/// A number says which process is meant at first; what has it later is another heap.
+#[test]
+fn lines_of_top_end_with_the_heap_that_was_asked_first() {
+    let program = Program::build(REPLACED, &[]);
+    let mut top = Command::new(assert_cmd::cargo::cargo_bin("sheaves"));
+    top.args(["top", "--json", "--interval", "0.1", &program.pid()]);
+    let mut top = top.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("runs");
+    let mut lines = BufReader::new(top.stdout.take().expect("piped")).lines();
+    let mut next = || lines.next().map(|line| line.expect("UTF-8"));
+    assert!(next().expect("a line").contains("\"name\":\"busy\""));
+    assert!(Command::new("kill").args(["-USR1", &program.pid()]).status().expect("runs").success());
+    while let Some(line) = next() {
+        assert!(line.contains("\"name\":\"busy\""), "{line}");
+    }
+    assert!(!top.wait().expect("ended").success());
 }
