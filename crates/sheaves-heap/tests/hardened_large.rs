@@ -8,6 +8,8 @@ use sheaves_heap::{aligned_alloc, check_freed, free, malloc, realloc, trim, usab
 use sheaves_slab::internal::{FINDINGS, checking};
 use sheaves_sys::map;
 
+#[path = "../../sheaves-percpu/tests/transactions/own_process.rs"]
+mod own_process;
 #[path = "../../sheaves-percpu/tests/transactions/seccomp.rs"]
 mod seccomp;
 
@@ -277,8 +279,5 @@ fn large_blocks() {
 
 #[test]
 fn large_blocks_at_level_2() {
-    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-    let output = command.args(["--exact", "large_blocks"]).env(LEVEL, "2").output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+    own_process::pass("large_blocks", &[(LEVEL, "2")]);
 }

@@ -12,6 +12,8 @@ use sheaves_rcu::{Srcu, read};
 mod children;
 #[expect(dead_code, reason = "shared with other test programs, which use all of it")]
 mod configurations;
+#[path = "../../sheaves-percpu/tests/transactions/own_process.rs"]
+mod own_process;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -364,11 +366,7 @@ fn forks_beside_callbacks() {
 #[test]
 fn reclaim_runs_callbacks() {
     if std::env::var_os("SHEAVES_RCU_RECLAIMERS").is_none() {
-        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "reclaim_runs_callbacks"]).env("SHEAVES_RCU_RECLAIMERS", "0");
-        let output = command.output().unwrap();
-        let text = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && text.contains("1 passed"), "{output:?}");
+        own_process::pass("reclaim_runs_callbacks", &[("SHEAVES_RCU_RECLAIMERS", "0")]);
         return;
     }
     static CALLED: AtomicBool = AtomicBool::new(false);

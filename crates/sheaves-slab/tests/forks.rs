@@ -5,15 +5,18 @@ use core::panic::AssertUnwindSafe;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
-use sheaves_rcu::internal;
 use std::panic::catch_unwind;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Instant;
 
+use sheaves_rcu::internal;
 use sheaves_slab::internal::chunk;
 use sheaves_slab::raw::{Cache, Options};
 use sheaves_sys::options::RCU_AGE_MS;
+
+#[path = "../../sheaves-percpu/tests/transactions/own_process.rs"]
+mod own_process;
 
 /// A child that takes longer hangs.
 const CHILD_LIMIT: Duration = Duration::from_secs(10);
@@ -328,11 +331,7 @@ fn a_child_under_pressure_starts_a_reclaimer() {
         ("SHEAVES_RCU_BYTES", "4194304"),
     ];
     if std::env::var_os(PROCESS).is_none() {
-        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", NAME, "--test-threads=1"]).envs(OPTIONS);
-        let output = command.output().unwrap();
-        let has_run = String::from_utf8_lossy(&output.stdout).contains("1 passed");
-        assert!(output.status.success() && has_run, "{output:?}");
+        own_process::pass(NAME, &OPTIONS);
         return;
     }
     let cache = cache("pressed", 4096, Options::default());

@@ -6,13 +6,15 @@
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use core::time::Duration;
 use std::hash::RandomState;
-use std::process::Command;
 use std::time::Instant;
 
 use sheaves::map::RcuHashMap;
 use sheaves::rcu::{RcuBox, read};
 use sheaves_rcu::Cookie;
 use sheaves_rcu::defer::flush;
+
+#[path = "../../sheaves-percpu/tests/transactions/own_process.rs"]
+mod own_process;
 
 /// Long: a reader's thread is checked for its end after two milliseconds.
 const LONG: Duration = Duration::from_millis(60);
@@ -58,11 +60,6 @@ fn passes() -> bool {
 fn in_own_processes(name: &str) -> bool {
     const OWN: &str = "SHEAVES_TEST_OWN";
     if std::env::var_os(OWN).is_some() {
-        // A process that hangs is killed.
-        std::thread::spawn(|| {
-            std::thread::sleep(Duration::from_secs(60));
-            std::process::abort();
-        });
         return false;
     }
     let engines: [&[(&str, &str)]; 3] = [
@@ -71,13 +68,7 @@ fn in_own_processes(name: &str) -> bool {
         &[("SHEAVES_RCU_FENCES", "1")],
     ];
     for engine in engines {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", name, "--nocapture"]).env(OWN, "1");
-        let output = command.envs(engine.iter().copied()).output().unwrap();
-        let text = String::from_utf8_lossy(&output.stdout);
-        let errors = String::from_utf8_lossy(&output.stderr);
-        let ran = output.status.success() && text.contains("1 passed");
-        assert!(ran, "{engine:?}: {}\n{text}\n{errors}", output.status);
+        own_process::pass(name, &[&[(OWN, "1")], engine].concat());
     }
     true
 }

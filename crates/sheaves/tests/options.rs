@@ -5,10 +5,13 @@
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::thread;
 
 use sheaves::{Cache, Sheaves, rcu};
+
+#[path = "../../sheaves-percpu/tests/transactions/own_process.rs"]
+mod own_process;
 
 #[global_allocator]
 static HEAP: Sheaves = Sheaves::new();
@@ -23,11 +26,7 @@ fn is_own(test: &str) -> bool {
 
 /// Runs the process of a test, which succeeds; returns its output.
 fn run_own(test: &str, variables: &[(&str, &str)]) -> Output {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--nocapture"]).env(ROLE, test);
-    let output = command.envs(variables.iter().copied()).output().unwrap();
-    assert!(output.status.success(), "{variables:?}: {output:?}");
-    output
+    own_process::pass(test, &[&[(ROLE, test)], variables].concat())
 }
 
 unsafe extern "C" {

@@ -13,6 +13,8 @@ mod forks;
 mod kills;
 mod limits;
 mod objects;
+#[path = "../transactions/own_process.rs"]
+mod own_process;
 mod pages;
 mod resident;
 #[path = "../transactions/seccomp.rs"]
@@ -25,8 +27,7 @@ mod storm;
 mod values;
 
 use core::time::Duration;
-use std::os::unix::process::CommandExt as _;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dice::Dice;
@@ -58,33 +59,9 @@ fn is_process_for(test: &str) -> bool {
     std::env::var(PROCESS).is_ok_and(|found| found == test)
 }
 
-/// This program again, ended by an alarm if it hangs.
-fn this_program() -> Command {
-    const ALARM_SECONDS: u32 = 120;
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    let prepare = || {
-        // SAFETY: an integer only. The alarm outlives exec.
-        unsafe { libc::alarm(ALARM_SECONDS) };
-        Ok(())
-    };
-    // SAFETY: the closure makes one system call.
-    unsafe { command.pre_exec(prepare) };
-    command
-}
-
 /// Runs one test of this program in a separate process and panics when it fails.
 fn in_process(test: &str, variables: &[(&str, &str)]) -> Output {
-    let output = this_program()
-        .args(["--exact", test, "--test-threads=1", "--nocapture"])
-        .env(PROCESS, test)
-        .envs(variables.iter().copied())
-        .output()
-        .unwrap();
-    let (text, errors) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{test}: {}\n{text}\n{errors}", output.status);
-    assert!(text.contains("1 passed"), "{text}");
-    output
+    own_process::pass(test, &[&[(PROCESS, test)], variables].concat())
 }
 
 /// [`in_process`] for a test that chooses its configuration itself: it runs once, and not again in

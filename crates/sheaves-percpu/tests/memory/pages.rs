@@ -4,7 +4,7 @@
 //! the environment's value. So everything is rounded as on such a machine, although this machine
 //! could protect memory in smaller pieces.
 
-use crate::this_program;
+use crate::own_process;
 
 /// Bytes of a page, for a process that tests start.
 const PAGE_BYTES: &str = "SHEAVES_TEST_PAGE_BYTES";
@@ -41,7 +41,7 @@ fn everything_with_larger_pages() {
     // SAFETY: no precondition. glibc does not ask `getauxval`.
     let real_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     for bytes in [16_384, 65_536].into_iter().filter(|bytes| *bytes > real_bytes) {
-        let output = this_program()
+        let output = own_process::command(&[])
             .args(PARTS)
             .env(PAGE_BYTES, bytes.to_string())
             .env("SHEAVES_STORM_SECONDS", "0.2")

@@ -1,7 +1,6 @@
 //! Behaviour before a slot has a block: in a process, and in a thread, that has done nothing yet.
 
 use std::env;
-use std::process::Command;
 
 use sheaves_percpu::internal::slots::attach;
 use sheaves_percpu::internal::{Cursor, EngineMode, Word, current_slot, facts, mode, push_slow};
@@ -9,6 +8,7 @@ use sheaves_percpu::internal::{Cursor, EngineMode, Word, current_slot, facts, mo
 use crate::fast::{pop, push};
 use crate::numbers::{cmp_store, drain, is_sentinel, load, observe, pop_slow, vacant};
 use crate::one_slot::{Bound, alone, processors};
+use crate::own_process;
 use crate::seccomp;
 use crate::sheaves::Sheaf;
 
@@ -56,19 +56,7 @@ fn fresh_process() {
 
 #[test]
 fn transactions_refuse_before_the_first_attach() {
-    pass_alone("fresh::fresh_process", FRESH);
-}
-
-/// Runs a test in a process of its own, in which a variable is set. It has to pass.
-pub(crate) fn pass_alone(test: &str, variable: &str) {
-    let output = Command::new(env::current_exe().unwrap())
-        .args(["--exact", test, "--test-threads=1", "--nocapture"])
-        .env(variable, "1")
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.contains("1 passed"), "{text}");
+    own_process::pass("fresh::fresh_process", &[(FRESH, "1")]);
 }
 
 /// A thread that starts under a filter which refuses rseq has no slot. It must not run

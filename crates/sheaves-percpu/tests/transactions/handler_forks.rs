@@ -18,8 +18,8 @@ use sheaves_sys::errno;
 
 use crate::configurations::is_small;
 use crate::fast::{pop, push};
-use crate::fresh::pass_alone;
 use crate::numbers::{cmp_store, drain, is_sentinel, load, pop_slow, vacant};
+use crate::own_process;
 use crate::sheaves::Sheaf;
 
 #[cfg(target_arch = "x86_64")]
@@ -223,7 +223,7 @@ const PROCESS: &str = "SHEAVES_TEST_HANDLER_FORKS";
 fn has_run(test: &str) -> bool {
     let is_to_run = std::env::var_os(PROCESS).is_none();
     if is_to_run {
-        pass_alone(&format!("handler_forks::{test}"), PROCESS);
+        own_process::pass(&format!("handler_forks::{test}"), &[(PROCESS, "1")]);
     }
     is_to_run
 }

@@ -15,6 +15,7 @@ mod handler_forks;
 mod no_sysfs;
 mod numbers;
 mod one_slot;
+mod own_process;
 mod seccomp;
 mod sheaves;
 mod thread_end;
