@@ -107,10 +107,13 @@ struct Reported {
 impl Reported {
     fn of_environment() -> Reported {
         let mut digits = [0; HASHES_MAX * DIGITS + 1];
-        let mut used = 0;
+        let (mut used, mut is_seen) = (0, false);
         environment::each(|name, value| {
-            let is_valid = value.len().is_multiple_of(DIGITS) && value.len() < digits.len();
-            if name.as_bytes() == NAME.to_bytes() && is_valid {
+            // The first of several counts, as for `getenv`, and `setenv` replaces that.
+            if name.as_bytes() != NAME.to_bytes() || core::mem::replace(&mut is_seen, true) {
+                return;
+            }
+            if value.len().is_multiple_of(DIGITS) && value.len() < digits.len() {
                 digits[..value.len()].copy_from_slice(value);
                 used = value.len();
             }

@@ -1,5 +1,9 @@
 //! Tests of private items of `options/complaints`.
 
+extern crate std;
+
+use std::vec::Vec;
+
 use super::*;
 use crate::options::{ENGINE, PROF, RCU_AGE_MS, SLOTS};
 
@@ -51,6 +55,39 @@ fn distances_count_single_edits() {
         assert_eq!(distance(one, other), edits, "{one} {other}");
     }
     assert_eq!(distance("x", "123456789012345678901234567890123"), usize::MAX);
+}
+
+unsafe extern "C" {
+    static mut environ: *const *const libc::c_char;
+}
+
+/// True if a process with this environment finds these digits, and nothing behind them.
+fn found_in(variables: &[&CStr], expected: &[u8]) -> bool {
+    let mut table: Vec<_> = variables.iter().map(|variable| variable.as_ptr()).collect();
+    table.push(core::ptr::null());
+    // SAFETY: the child has this thread alone, and ends below.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: a table of C strings with a null pointer at its end; no other thread reads it.
+        unsafe { environ = table.as_ptr() };
+        let Reported { digits, used, .. } = Reported::of_environment();
+        let is_right = &digits[..used] == expected && digits[used..].iter().all(|byte| *byte == 0);
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(i32::from(!is_right)) };
+    }
+    let mut status = -1;
+    // SAFETY: waits for the child that was just made.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    status == 0
+}
+
+#[test]
+fn the_first_of_several_variables_counts() {
+    let [short, long] = [c"SHEAVES_REPORTED=01234567", c"SHEAVES_REPORTED=89abcdef01234567"];
+    assert!(found_in(&[short, long], b"01234567"));
+    assert!(found_in(&[long, c"SHEAVES_X=1", short], b"89abcdef01234567"));
+    // Not hashes: as if there were none.
+    assert!(found_in(&[c"SHEAVES_REPORTED=1", long], b""));
 }
 
 #[test]
