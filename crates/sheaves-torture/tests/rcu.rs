@@ -10,22 +10,11 @@ mod at_once;
 #[path = "../../sheaves-rcu/tests/configurations/mod.rs"]
 mod configurations;
 
+use at_once::{alone, seconds};
 use configurations::in_own_process;
 
 /// An error must be detected in this time. Most are detected in seconds.
 const BROKEN_SECONDS: u64 = 150;
-
-/// One run at a time: several would compete for the CPUs, and two threads would seldom run at the
-/// same moment.
-fn alone() -> std::sync::MutexGuard<'static, ()> {
-    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-fn seconds() -> u64 {
-    let asked = std::env::var("SHEAVES_TORTURE_SECONDS");
-    asked.map_or(20, |value| value.parse().expect("a number of seconds"))
-}
 
 fn torture(seconds: u64, broken: Option<Broken>, leak: bool) -> Report {
     let report = run(&Options { duration: Duration::from_secs(seconds), broken, leak }).unwrap();

@@ -2,7 +2,6 @@
 //! be detected. `SHEAVES_TORTURE_SECONDS` replaces the 20 seconds.
 
 use core::time::Duration;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sheaves_torture::reclaim::{Broken, Options, Report, run};
 
@@ -11,23 +10,13 @@ mod at_once;
 #[path = "../../sheaves-rcu/tests/configurations/mod.rs"]
 mod configurations;
 
+use at_once::{alone, seconds};
 use configurations::in_own_process;
 
 /// An error that readers see must be detected in this time. It takes moments.
 const BROKEN_SECONDS: u64 = 60;
 /// Duration of a run whose error shows at its end.
 const LOST_SECONDS: u64 = 2;
-
-/// One run at a time: several would compete for the CPUs.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn seconds() -> u64 {
-    let asked = std::env::var("SHEAVES_TORTURE_SECONDS");
-    asked.map_or(20, |value| value.parse().expect("a number of seconds"))
-}
 
 /// One of this many requests for memory fails.
 const FAIL_ONE_IN: &str = "SHEAVES_TORTURE_FAIL_ONE_IN";

@@ -4,55 +4,23 @@
 //! Each test runs in a process of its own, in which no grace period ends any more.
 
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use core::time::Duration;
 use std::hash::RandomState;
-use std::time::Instant;
 
 use sheaves::map::RcuHashMap;
 use sheaves::rcu::{RcuBox, read};
-use sheaves_rcu::Cookie;
 use sheaves_rcu::defer::flush;
 
+#[path = "../../sheaves-rcu/tests/sections/leaked.rs"]
+mod leaked;
 #[path = "../../sheaves-percpu/tests/transactions/own_process.rs"]
 mod own_process;
 
-/// Long: a reader's thread is checked for its end after two milliseconds.
-const LONG: Duration = Duration::from_millis(60);
+use leaked::{Counted, in_thread, leak};
 
-/// Counts its drops.
-struct Counted(&'static AtomicUsize);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-fn leak<T>(value: T) -> &'static T {
-    Box::leak(Box::new(value))
-}
-
-/// The result of `body` in a thread that has ended.
-fn in_thread<R: Send>(body: impl FnOnce() -> R + Send) -> R {
-    std::thread::scope(|scope| scope.spawn(body).join().unwrap())
-}
-
-/// Runs grace periods and deferred callbacks for a while. True if a grace period ends.
+/// Runs deferred callbacks and grace periods for a while. True if a grace period ends.
 fn passes() -> bool {
     flush();
-    let cookie = Cookie::start_poll_expedited();
-    let begin = Instant::now();
-    // Repeated often enough for a busy machine.
-    for round in 0.. {
-        if cookie.poll() {
-            return true;
-        }
-        if round > 20 && begin.elapsed() > LONG {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    false
+    leaked::passes()
 }
 
 /// Runs the test of that name in processes of its own, one for each engine. False in these, where

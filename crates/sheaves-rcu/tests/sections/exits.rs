@@ -7,7 +7,7 @@ use sheaves_rcu::{Guard, raw, read, statistics, synchronize};
 use crate::alone;
 use crate::configurations::{in_own_process, is_one_of_many};
 use crate::forks::in_child;
-use crate::leaks::passes;
+use crate::leaked::passes;
 
 /// Number of short threads, and that in each of nine configurations.
 const THREADS: [usize; 2] = [100_000, 30_000];

@@ -11,46 +11,10 @@ use std::time::Instant;
 use sheaves_rcu::{Cookie, Guard, RcuCell, RcuOption, Srcu, defer, read, stall};
 
 use crate::configurations::in_own_process;
+use crate::leaked::{Counted, LONG, in_thread, leak, passes};
 
-/// Long: the leader checks after two milliseconds whether a reader's thread exists.
-const LONG: Duration = Duration::from_millis(60);
 /// The limit for everything that has to happen.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
-
-/// Counts how often values of this type are dropped.
-struct Counted(&'static AtomicUsize);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-pub(crate) fn leak<T>(value: T) -> &'static T {
-    Box::leak(Box::new(value))
-}
-
-/// Returns what `body` returns, in a thread that has ended.
-fn in_thread<R: Send>(body: impl FnOnce() -> R + Send) -> R {
-    std::thread::scope(|scope| scope.spawn(body).join().unwrap())
-}
-
-/// Advances grace periods for a while. True if one that begins now has ended.
-pub(crate) fn passes() -> bool {
-    let cookie = Cookie::start_poll_expedited();
-    let begin = Instant::now();
-    // A minimum of rounds, for busy machines.
-    for round in 0.. {
-        if cookie.poll() {
-            return true;
-        }
-        if round > 20 && begin.elapsed() > LONG {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    false
-}
 
 /// Waits until something has happened.
 pub(crate) fn until(happened: impl Fn() -> bool) {

@@ -16,6 +16,7 @@ mod errno;
 mod exits;
 mod forks;
 mod futures;
+mod leaked;
 mod leaks;
 mod refusals;
 mod shared;

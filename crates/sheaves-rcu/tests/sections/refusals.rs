@@ -12,7 +12,8 @@ use std::time::Instant;
 use sheaves_rcu::{Cookie, Srcu, defer, read, statistics, synchronize, synchronize_expedited};
 
 use crate::configurations::{in_own_process, seccomp};
-use crate::leaks::{DEADLINE, leak, until};
+use crate::leaked::leak;
+use crate::leaks::{DEADLINE, until};
 
 /// What a grace period takes at least where membarrier is refused.
 const STORES_SEEN: Duration = Duration::from_millis(10);
