@@ -11,6 +11,7 @@ use std::thread;
 use sheaves::heap::{self, profile};
 use sheaves::raw::{Cache, Options};
 use sheaves::{Sheaves, rcu};
+use sheaves_slab::internal::checking;
 
 use crate::alone;
 use crate::places::{RATE, aligned, by_layout, check, kept, of_cache, resized, scratch, zeroed};
@@ -277,22 +278,25 @@ fn processes_have_no_bias_in_common() {
     assert!((found - expected).abs() <= bound, "{found}, not {expected} +- {bound}");
 }
 
-/// Again where paths and engines are others.
+/// Again where paths and engines are others; each process compares what is in effect.
 #[test]
 fn in_other_configurations() {
-    const CHILD: &str = "SHEAVES_TEST_CHILD";
-    if std::env::var_os(CHILD).is_some() {
-        return;
+    const EXPECT: &str = "SHEAVES_EXPECT";
+    if let Ok(expected) = std::env::var(EXPECT) {
+        free(heap::malloc(SIZE));
+        let (engine, slot) = heap::report::engine_names();
+        let hardened = if checking::is_hardened() { " hardened" } else { "" };
+        return assert!(format!("{engine} {slot}{hardened}").contains(&expected));
     }
-    let configurations =
-        [("SHEAVES_ENGINE", "rseq-cpu"), ("SHEAVES_ENGINE", "portable"), ("SHEAVES_HARDEN", "1")];
-    for (name, value) in configurations {
+    let configurations = [
+        ("SHEAVES_ENGINE", "rseq-cpu", "rseq cpu"),
+        ("SHEAVES_ENGINE", "portable", "portable virtual"),
+        ("SHEAVES_HARDEN", "1", "hardened"),
+    ];
+    for (name, value, expected) in configurations {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command
-            .args(["kinds::each", "kinds::what"])
-            .env(CHILD, "1")
-            .env("SHEAVES_SLOTS", "64")
-            .env(name, value);
+        command.args(["kinds::each", "kinds::what", "kinds::in_other"]);
+        command.envs([(EXPECT, expected), ("SHEAVES_SLOTS", "64"), (name, value)]);
         let output = command.output().unwrap();
         assert!(output.status.success(), "{name}={value}: {output:#?}");
     }
