@@ -71,6 +71,18 @@ pub fn is_known_to_kernel(id: i32) -> bool {
     })
 }
 
+/// True if a thread of this process runs or waits for a CPU, at this moment. False where its state
+/// cannot be read.
+pub fn is_runnable(id: i32) -> bool {
+    // The state follows the name, which is in parentheses and may contain some.
+    let mut start = [0; 64];
+    let path = format_args!("/proc/self/task/{id}/stat");
+    let read = || crate::process::read_file_at(path, &mut start).unwrap_or(0);
+    let used = crate::errno::preserve(read);
+    let name_end = start[..used].iter().rposition(|byte| *byte == b')');
+    name_end.is_some_and(|end| start[..used].get(end + 2) == Some(&b'R'))
+}
+
 /// Bytes of a thread's name with its final newline.
 pub const NAME_BYTES: usize = 16;
 

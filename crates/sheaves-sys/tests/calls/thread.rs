@@ -1,6 +1,7 @@
 //! `thread`.
 
 use core::ptr::null;
+use std::sync::mpsc::channel;
 
 use sheaves_sys::thread::*;
 
@@ -36,4 +37,25 @@ fn threads_have_ids_and_names() {
         !is_alive(gone)
     });
     assert!(is_gone);
+}
+
+/// A thread that runs waits for no other one; one that sleeps or is not there may do so for long.
+#[test]
+fn a_thread_that_runs_is_told_from_one_that_sleeps() {
+    let (say_id, ids) = channel();
+    let (stop, stopped) = channel::<()>();
+    let sleeper = std::thread::spawn(move || {
+        // Parentheses do not mislead.
+        set_name(c") R (");
+        say_id.send(id()).unwrap();
+        let _ = stopped.recv();
+    });
+    let sleeping = ids.recv().unwrap();
+    assert!(is_runnable(id()));
+    while is_runnable(sleeping) {
+        std::thread::yield_now();
+    }
+    drop(stop);
+    sleeper.join().unwrap();
+    assert!(!is_runnable(i32::MAX));
 }

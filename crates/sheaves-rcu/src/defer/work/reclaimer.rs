@@ -42,6 +42,8 @@ const PAUSE_MS: u64 = 100;
 /// How long [`before_sandbox`] waits for the end of the library's threads: one may be in a callback
 /// that waits for the caller.
 const END_MS: u64 = 1000;
+/// The same while all that it lacks is a CPU.
+const END_STARVED_MS: u64 = 60_000;
 
 /// See the table above.
 static RUNNING: AtomicU32 = AtomicU32::new(0);
@@ -232,7 +234,8 @@ fn run_worker() {
 /// fences of others takes 10 ms.
 ///
 /// Waits until the threads have ended, for a second at most: if one is in a callback that takes
-/// longer, it ends later. Not for signal handlers. Calling it again changes nothing.
+/// longer, it ends later. For a minute where the thread waits for a CPU. Not for signal handlers.
+/// Calling it again changes nothing.
 pub fn before_sandbox() {
     if sandbox::is_entered() {
         return;
@@ -248,11 +251,20 @@ pub fn before_sandbox() {
     if let Some(driver_role) = driver::try_become_driver() {
         round::seal_and_start(&driver_role);
     }
-    let end_ms = clock::coarse_ms() + END_MS;
+    let begin_ms = clock::coarse_ms();
     sandbox::enter();
     // Relaxed: stored by the reclaimer before `RUNNING` becomes 0.
-    let is_there = || is_running() || is_present(ID.load(Ordering::Relaxed));
-    while is_there() && !driver::is_inside_call() && clock::coarse_ms() < end_ms {
+    let id = || ID.load(Ordering::Relaxed);
+    let is_there = || is_running() || is_present(id());
+    let may_wait = || match clock::coarse_ms() - begin_ms {
+        0..END_MS => true,
+        // SeqCst: as in `is_running`. One that is being started has stored no id yet.
+        END_MS..END_STARVED_MS => {
+            RUNNING.load(Ordering::SeqCst) == STARTING || thread::is_runnable(id())
+        }
+        _ => false,
+    };
+    while is_there() && !driver::is_inside_call() && may_wait() {
         bell::wake_from(UNTIL_AGE);
         thread::sleep_ns(END_CHECK_NS);
     }
