@@ -16,6 +16,7 @@ use sheaves_slab::stats;
 use sheaves_sys::{object, options, process, sandbox};
 
 /// The process in which the object was loaded: its children by `fork` say nothing.
+#[unsafe(link_section = ".sheaves_load")]
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 /// A duplicate of the original standard error: many programs close theirs before they end.
 static STDERR: AtomicI32 = AtomicI32::new(2);
@@ -23,6 +24,7 @@ static STDERR: AtomicI32 = AtomicI32::new(2);
 /// file, which must not be written to.
 static STDERR_FILE: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 /// Statistics or a profile are asked for, of this copy of the library.
+#[unsafe(link_section = ".sheaves_load")]
 static IS_ASKED: AtomicBool = AtomicBool::new(false);
 
 /// Runs before `main`, in one thread. Later calls do nothing.

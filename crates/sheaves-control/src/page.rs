@@ -32,10 +32,12 @@ use crate::layout::{
 };
 
 /// The page, once it is made: mapped by [`make`], and never unmapped.
+#[unsafe(link_section = ".sheaves_load")]
 static CONTROL: Lock<Option<&'static Page>> = Lock::new(None);
 
 /// Makes the page, unless `SHEAVES_CONTROL=0`. Calling it again changes nothing.
 pub(crate) fn start() {
+    #[unsafe(link_section = ".sheaves_load")]
     static HAS_STARTED: AtomicBool = AtomicBool::new(false);
     options::read();
     // Relaxed: nothing is published through it.

@@ -15,6 +15,7 @@ type Handler = Option<unsafe extern "C" fn()>;
 type Register = unsafe extern "C" fn(Handler, Handler, Handler, *mut c_void) -> c_int;
 
 /// libc's function, once it is known.
+#[unsafe(link_section = ".sheaves_load")]
 static REGISTER: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
 /// The function that `pthread_atfork(3)` calls in glibc, with the object that owns the handlers.

@@ -124,6 +124,7 @@ pub(crate) fn is_new_replaced() -> bool {
 const UNKNOWN: u8 = 0;
 const NO: u8 = 1;
 const YES: u8 = 2;
+#[unsafe(link_section = ".sheaves_load")]
 static ANSWER: AtomicU8 = AtomicU8::new(UNKNOWN);
 
 #[cold]
@@ -158,6 +159,7 @@ const RUNTIMES: [&CStr; 3] = [c"libstdc++.so.6", c"libc++.so.1", c"libc++abi.so.
 
 /// The runtime's `nothrow` forms in a program that replaces a `new`: it has loaded the runtime, for
 /// good. Null in others.
+#[unsafe(link_section = ".sheaves_load")]
 static NOTHROW: [(&CStr, AtomicPtr<c_void>); 4] = [
     (c"_ZnwmRKSt9nothrow_t", AtomicPtr::new(null_mut())),
     (c"_ZnamRKSt9nothrow_t", AtomicPtr::new(null_mut())),
