@@ -14,9 +14,15 @@ fn main() {
     // The precompiled `core` names this function in its tables for unwinding. No panic unwinds
     // here, and where panics abort nothing defines it: `src/standalone.rs`.
     println!("cargo::rustc-cdylib-link-arg=-Wl,--defsym=rust_eh_personality=0");
-    // On other architectures than x86-64 glibc has `pthread_atfork` in a static part of its own,
-    // from which every object that calls it takes a copy.
-    if std::env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch != "x86_64") {
+    // Each page that the start of a program writes to costs it a fault: segments begin with one.
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-z,separate-loadable-segments");
+    if std::env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64") {
+        // What the compiler's start files do in a shared object is for one with destructors, or
+        // that is unloaded. They took three more pages in each process.
+        println!("cargo::rustc-cdylib-link-arg=-nostartfiles");
+    } else {
+        // Elsewhere glibc has `pthread_atfork` in a static part of its own, from which every object
+        // that calls it takes a copy. It names what the start files define.
         println!("cargo::rustc-cdylib-link-arg=-lc");
     }
 }
