@@ -6,7 +6,7 @@
 use sheaves_sys::lock::{Held, Lock};
 use sheaves_sys::membarrier::{self, Reach};
 use sheaves_sys::topology::{Affinity, CPUS_MAX};
-use sheaves_sys::{rseq, sandbox, tls};
+use sheaves_sys::{fork, rseq, sandbox, tls};
 
 use crate::engine::{self, EngineMode, SlotKind};
 use crate::sheaf::{Cursor, DRAINED_WORDS_MAX, Taken};
@@ -46,6 +46,7 @@ fn attach_by(lock: impl FnOnce() -> Option<Held<'static, ()>>) -> bool {
     if engine::mode() == EngineMode::NotStarted {
         return false;
     }
+    fork::note_use();
     let mut slot = engine::current_slot();
     if slot < 0 && register_own_area() {
         slot = engine::current_slot();

@@ -88,7 +88,7 @@ const OF_PROCESS: [OfProcess; 18] = [
     gauge(
         "sheaves_uptime",
         Some(Unit::Seconds),
-        "Time since the process was started or forked",
+        "Time since the process first used Sheaves or was forked",
         |sample| Some(sample.statistics.uptime_ms as f64 / 1000.0),
     ),
     gauge(

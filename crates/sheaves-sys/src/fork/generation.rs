@@ -20,17 +20,26 @@ static FORKER_SINCE: AtomicUsize = AtomicUsize::new(0);
 /// the child of a fork, and by that thread.
 static FORKER_HOLDS: AtomicUsize = AtomicUsize::new(0);
 
-/// When this process has forked from its parent, or has loaded this object, in ms of the clock.
-#[unsafe(link_section = ".sheaves_load")]
+/// When this process has forked from its parent, or has first used this object, in ms of the clock;
+/// 0 before. Not when the object is loaded: at the start of a program the clock is two page faults.
 static BEGAN_MS: AtomicU64 = AtomicU64::new(0);
 
-// Relaxed: there is one thread.
-crate::run_when_loaded!(BEGAN_MS.store(clock::coarse_ms(), Ordering::Relaxed));
+/// Notes that this process uses the library, from now on if it has not before.
+pub fn note_use() {
+    // Relaxed, all: a number.
+    if BEGAN_MS.load(Ordering::Relaxed) == 0 {
+        BEGAN_MS.store(clock::coarse_ms(), Ordering::Relaxed);
+    }
+}
 
-/// Milliseconds since this process has forked from its parent, or since it has loaded this object.
+/// Milliseconds since this process has forked from its parent, or since it has first used this
+/// object; 0 if it has not.
 pub fn age_ms() -> u64 {
-    // Relaxed: written while there is one thread.
-    clock::coarse_ms().saturating_sub(BEGAN_MS.load(Ordering::Relaxed))
+    // Relaxed: as above.
+    match BEGAN_MS.load(Ordering::Relaxed) {
+        0 => 0,
+        began_ms => clock::coarse_ms().saturating_sub(began_ms),
+    }
 }
 
 /// Begins the next generation, in the child of a fork.

@@ -31,7 +31,7 @@ pub(crate) mod attempt;
 pub(crate) mod generation;
 mod macros;
 
-pub use generation::{age_ms, generation, is_gone};
+pub use generation::{age_ms, generation, is_gone, note_use};
 
 /// What one layer does around a fork. The functions must neither allocate nor fail.
 #[derive(Debug, Clone, Copy)]
