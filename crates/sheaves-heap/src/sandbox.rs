@@ -15,8 +15,8 @@ use crate::profile;
 /// object calls this by itself when the program calls `prctl(PR_SET_SECCOMP)` or
 /// `syscall(SYS_seccomp)`.
 ///
-/// Waits for a second at most. Not for signal handlers; not under locks that deferred calls take.
-/// Calling it again changes nothing.
+/// Waits for a second at most, or for a minute where the library's thread waits for a CPU. Not for
+/// signal handlers; not under locks that deferred calls take. Calling it again changes nothing.
 ///
 /// ```
 /// # mod sheaves { pub use sheaves_heap as heap; }
