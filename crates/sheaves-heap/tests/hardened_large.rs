@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering;
 
 use sheaves_heap::{aligned_alloc, check_freed, free, malloc, realloc, trim, usable_size};
 use sheaves_slab::internal::{FINDINGS, checking};
-use sheaves_sys::map;
+use sheaves_sys::{map, options};
 
 #[path = "../../sheaves-percpu/tests/transactions/own_process.rs"]
 mod own_process;
@@ -47,7 +47,7 @@ fn leaving_bytes_min() -> usize {
 
 /// A large block that grows has its contents, and its old addresses are inaccessible.
 fn large_blocks_grow() {
-    let page = sheaves_sys::map::page_bytes();
+    let page = map::page_bytes();
     let mut size = large_bytes_min();
     let mut block = malloc(size);
     let place = |block: *mut u8, step: u8| block.wrapping_add(usize::from(step) * 5000);
@@ -106,7 +106,7 @@ fn page_faults() -> i64 {
 /// pages, and without page faults.
 fn large_blocks_use_pages_again() {
     const ROUNDS: usize = 100;
-    let page = sheaves_sys::map::page_bytes();
+    let page = map::page_bytes();
     let sizes = [8 * MIB, 5 * MIB, leaving_bytes_min(), leaving_bytes_min() + 300_000];
     let mut freed = Vec::new();
     trim(0);
@@ -260,7 +260,9 @@ const LEVEL: &str = "SHEAVES_TEST_LEVEL";
 #[test]
 fn large_blocks() {
     let level = std::env::var(LEVEL).map_or(1, |level| level.parse().unwrap());
-    sheaves_sys::options::HARDEN.set(level);
+    options::HARDEN.set(level);
+    // An hour: what is kept does not depend on how long the test takes.
+    options::DECAY_MS.set(3_600_000);
     // SAFETY: from this heap.
     unsafe { free(malloc(1)) };
     FINDINGS.store(1, Ordering::Relaxed);
