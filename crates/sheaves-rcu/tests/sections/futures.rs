@@ -14,45 +14,60 @@ use sheaves_rcu::defer::{BarrierError, barrier};
 use sheaves_rcu::{Cookie, Finished, Srcu};
 
 use crate::configurations::{in_own_process, seccomp};
+use crate::leaks::until;
 use crate::{Reader, alone, children};
 
 /// How often a thread in [`block_on`] was about to sleep.
 static PARKED: AtomicUsize = AtomicUsize::new(0);
 
-struct Unpark(std::thread::Thread, AtomicUsize);
+struct Unpark(std::thread::Thread);
 
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
-        self.1.fetch_add(1, Ordering::SeqCst);
         self.0.unpark();
     }
 }
 
-/// Runs a future to its end in this thread; returns how often it was woken.
-fn block_on(future: impl Future<Output = ()>) -> usize {
-    let unpark = Arc::new(Unpark(std::thread::current(), AtomicUsize::new(0)));
-    let waker = Waker::from(Arc::clone(&unpark));
+/// Runs a future to its end in this thread.
+fn block_on(future: impl Future<Output = ()>) {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut future = pin!(future);
     let mut context = Context::from_waker(&waker);
     while future.as_mut().poll(&mut context).is_pending() {
         PARKED.fetch_add(1, Ordering::SeqCst);
         std::thread::park();
     }
-    unpark.1.load(Ordering::SeqCst)
 }
 
+/// Counts how often it is woken.
+struct Count(AtomicUsize);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// It is polled when it has been woken only, so that no other wake-up of the thread helps it.
 #[test]
 fn a_future_is_woken_when_readers_are_gone() {
     let _alone = alone();
     let reader = Reader::start();
     let cookie = Cookie::get();
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            std::thread::sleep(Duration::from_millis(30));
-            drop(reader);
-        });
-        assert!(block_on(cookie.finished()) >= 1);
-    });
+    let count = Arc::new(Count(AtomicUsize::new(0)));
+    let waker = Waker::from(Arc::clone(&count));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(cookie.finished());
+    assert!(future.as_mut().poll(&mut context).is_pending());
+    drop(reader);
+    let mut seen = 0;
+    loop {
+        until(|| count.0.load(Ordering::SeqCst) > seen);
+        seen = count.0.load(Ordering::SeqCst);
+        if future.as_mut().poll(&mut context).is_ready() {
+            break;
+        }
+    }
     assert!(cookie.poll());
 }
 
@@ -163,8 +178,7 @@ fn futures_of_several_grace_periods_may_be_polled_and_dropped_in_any_order() {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (random >> 33) as usize % count
     };
-    let unpark = Arc::new(Unpark(std::thread::current(), AtomicUsize::new(0)));
-    let waker = Waker::from(Arc::clone(&unpark));
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut context = Context::from_waker(&waker);
     let mut waiting: Vec<Pin<Box<Finished>>> = Vec::new();
     let (rounds, count) = if cfg!(miri) { (2, 40) } else { (20, 400) };
