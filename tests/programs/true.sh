@@ -25,6 +25,6 @@ faults_without=$(median_of_nine 2 '')
 faults_with=$(median_of_nine 2 "$object")
 ((with <= without + 1024)) \
     || die "peak RSS $with KiB, without Sheaves $without KiB: more than 1 MiB above"
-((faults_with <= faults_without + 18)) \
-    || die "$faults_with page faults, without Sheaves $faults_without: more than 18 above"
+((faults_with <= faults_without + 22)) \
+    || die "$faults_with page faults, without Sheaves $faults_without: more than 22 above"
 finish "peak RSS $with KiB, without Sheaves $without KiB; page faults $faults_with, $faults_without"
