@@ -29,8 +29,8 @@ fn torture(seconds: u64, broken: Option<Broken>, leak: bool) -> Report {
 fn no_reader_outlasts_a_grace_period() {
     let report = torture(seconds(), None, true);
     assert!(report.passed() && report.oldest <= report.oldest_allowed);
-    // Everything has taken part, however busy the machine is, and however short the run.
-    assert!(report.updates.values().all(|updates| *updates > 0));
+    // Everything has taken part: the pipelines have turned over many times.
+    assert!(report.updates.values().all(|updates| *updates > 100));
     assert!(report.leak.is_some_and(|leak| leak.reported_ms.is_some()));
 }
 
