@@ -292,8 +292,6 @@ fn a_child_has_what_another_thread_was_giving_back() {
 /// Set in the process that a test starts with options of its own.
 const PROCESS: &str = "SHEAVES_TEST_FORKS_PROCESS";
 
-/// The child has no reclaimer, and its first deferral needs one. The thread must be started while
-/// no lock is held, which the library asserts.
 /// The parent has begun the sheaf, and has armed the bound on its age for its own thread.
 #[test]
 fn what_a_child_defers_onto_a_sheaf_of_its_parent_comes_back() {
@@ -320,6 +318,8 @@ fn what_a_child_defers_onto_a_sheaf_of_its_parent_comes_back() {
     }
 }
 
+/// The child has no reclaimer, and its first deferral needs one. The thread must be started while
+/// no lock is held, which the library asserts.
 #[test]
 fn a_child_under_pressure_starts_a_reclaimer() {
     const NAME: &str = "a_child_under_pressure_starts_a_reclaimer";
