@@ -1,7 +1,7 @@
 //! Rules about commits: the first line names what changes and says what is done about it, the text
 //! below says why.
 //!
-//! They hold from [`SINCE`] on, where the history is there: a shallow clone has none. Merges have
+//! They hold from [`SINCE`] on, where the history is there: a shallow clone lacks it. Merges have
 //! the titles that git gives them.
 
 use std::path::Path;
@@ -26,25 +26,31 @@ const PART: char = '\u{1f}';
 const END: char = '\u{1e}';
 
 /// Checks the commits of the repository.
-pub(super) fn check(root: &Path, findings: &mut Vec<Finding>) -> anyhow::Result<()> {
+pub(super) fn check(root: &Path) -> anyhow::Result<Vec<Finding>> {
+    let mut findings = Vec::new();
     let git = |arguments: &[&str]| {
-        repo::output_of(Command::new("git").current_dir(root).args(arguments)).context("commits")
+        // Also where the checkout is another user's, as in a container.
+        let mut command = Command::new("git");
+        command.current_dir(root).args(["-c", "safe.directory=*"]).args(arguments);
+        repo::output_of(&mut command).context("commits")
     };
-    // An unpacked archive has none.
-    if !root.join(".git").exists()
-        || git(&["rev-parse", "--is-shallow-repository"])?.trim() == "true"
-    {
-        return Ok(());
+    // An unpacked archive has no commits.
+    if !root.join(".git").exists() {
+        return Ok(findings);
+    }
+    git(&["rev-parse", "--git-dir"])?;
+    if git(&["cat-file", "-e", &format!("{SINCE}^{{commit}}")]).is_err() {
+        return Ok(findings);
     }
     let range = format!("{SINCE}..HEAD");
     let commits = git(&["log", "--no-merges", "--format=%h%x1f%s%x1f%b%x1e", &range])?;
     for commit in commits.split(END) {
         let mut parts = commit.trim_start().splitn(3, PART);
         if let (Some(hash), Some(title), Some(body)) = (parts.next(), parts.next(), parts.next()) {
-            check_one(hash, title, body, findings);
+            check_one(hash, title, body, &mut findings);
         }
     }
-    Ok(())
+    Ok(findings)
 }
 
 /// Checks a commit: its short name, title, and text.

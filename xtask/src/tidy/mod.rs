@@ -121,9 +121,7 @@ pub fn check_layers(root: &Path, files: &[TextFile], packages: &[Package]) -> Ve
 
 /// Applies the rules about commits to the history, which an unpacked archive does not have.
 pub fn check_commits(root: &Path) -> anyhow::Result<Vec<Finding>> {
-    let mut findings = Vec::new();
-    commits::check(root, &mut findings)?;
-    Ok(findings)
+    commits::check(root)
 }
 
 /// Applies the rules about commits to one: its short name, title, and the text below.
