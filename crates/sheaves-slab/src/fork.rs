@@ -72,5 +72,5 @@ fn unlock_in_child() {
     }
     slab_lists::note_fork();
     registry::all_ids().for_each(|id| id.descriptor().depot.recount());
-    chunk::free_in_progress_of_others();
+    chunk::free_in_progress_of_gone();
 }

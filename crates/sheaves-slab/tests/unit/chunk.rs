@@ -7,12 +7,17 @@ use super::dense::DENSE_MS;
 use super::discard::{Free, discard_in_chunk};
 use super::in_progress::InProgress;
 use super::state::{CHUNKS, granule_of, position_of};
-use super::{HugePages, begin_run, finish_run, release_run};
+use super::{HugePages, begin_run, do_due_after_free, finish_run, footprint, release_run};
 use crate::raw::{Cache, Options};
 use crate::space::window::CHUNK_BYTES;
 use core::alloc::Layout;
+use core::panic::AssertUnwindSafe;
 use sheaves_rcu::internal::keeper;
 use sheaves_sys::map;
+use std::panic::catch_unwind;
+use std::process::Command;
+use std::string::String;
+use std::sync::Barrier;
 
 #[test]
 fn runs_are_found_bit_by_bit() {
@@ -27,20 +32,77 @@ fn runs_are_found_bit_by_bit() {
     }
 }
 
-#[test]
+/// Whether `body` is true in the child of a fork.
+fn in_child(body: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child leaves by `_exit`.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let is_right = catch_unwind(AssertUnwindSafe(body)).unwrap_or(false);
+        // SAFETY: ends the child without the harness of the tests.
+        unsafe { libc::_exit(i32::from(!is_right)) };
+    }
+    let mut status = -1;
+    // SAFETY: our own child, and a place for its status.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    status == 0
+}
+
 fn granules_of_this_thread_stay_in_progress() {
     let mut list = InProgress::new();
     assert_eq!(list.begin(5, 1), Some(0));
     std::thread::scope(|scope| {
         scope.spawn(|| assert_eq!(list.begin(6, 2), Some(1)));
     });
-    let other = list.of_others().next().unwrap();
-    assert_eq!((other.index, other.granules), (6, 2));
-    other.thread = 0;
-    assert!(list.of_others().next().is_none());
-    assert_eq!(list.begin(7, 4), Some(1));
-    list.end(0);
-    assert_eq!(list.begin(8, 8), Some(0));
+    assert!(list.of_gone().next().is_none());
+    assert!(in_child(|| {
+        let other = list.of_gone().next().unwrap();
+        assert_eq!((other.index, other.granules), (6, 2));
+        other.thread = 0;
+        assert!(list.of_gone().next().is_none());
+        assert_eq!(list.begin(7, 4), Some(1));
+        list.end(0);
+        list.begin(8, 8) == Some(0)
+    }));
+}
+
+/// A signal handler may fork while its thread holds the lock.
+fn a_child_whose_thread_held_the_lock_has_what_others_worked_on() {
+    let _started = Cache::new("gone", Layout::new::<u64>(), Options::default()).unwrap();
+    let used = footprint().used_bytes;
+    let barrier = Barrier::new(2);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let run = begin_run(4, 1).unwrap();
+            barrier.wait();
+            barrier.wait();
+            finish_run(&run);
+        });
+        barrier.wait();
+        let held = CHUNKS.lock();
+        let is_right = in_child(|| {
+            drop(held);
+            do_due_after_free();
+            footprint().used_bytes == used
+        });
+        barrier.wait();
+        assert!(is_right);
+    });
+    assert!(footprint().used_bytes > used);
+}
+
+/// In a process of its own: a fork changes what other tests find of advice.
+#[test]
+fn granules_in_progress() {
+    const PROCESS: &str = "SHEAVES_TEST_CHUNK_PROCESS";
+    if std::env::var_os(PROCESS).is_none() {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "space::chunk::tests::granules_in_progress"]);
+        let output = command.env(PROCESS, "1").output().unwrap();
+        assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "{output:?}");
+        return;
+    }
+    granules_of_this_thread_stay_in_progress();
+    a_child_whose_thread_held_the_lock_has_what_others_worked_on();
 }
 
 /// The flags that the kernel has for the mapping of an address, in `smaps`.

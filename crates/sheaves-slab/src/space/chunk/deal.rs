@@ -6,7 +6,7 @@ use sheaves_rcu::internal::{self, keeper};
 use sheaves_sys::{clock, errno, request, tls};
 
 use super::discard::{Free, PIECE_GRANULES, discard_in_chunk};
-use super::due::{self, AT_ALLOC, KEEP, LIMIT, START, SURPLUS, SWEEP, TICK};
+use super::due::{self, AT_ALLOC, GONE, KEEP, LIMIT, START, SURPLUS, SWEEP, TICK};
 use super::state::{CHUNKS, Chunks};
 use crate::space::hint::Hint;
 use crate::space::limit;
@@ -127,6 +127,9 @@ fn do_due() {
         return;
     }
     let due = due::take(!AT_ALLOC);
+    if due & GONE != 0 {
+        free_in_progress_of_gone();
+    }
     if due & LIMIT != 0 && limit::begin() {
         if internal::reclaimer_thread().is_some() {
             defer::flush();
@@ -142,6 +145,19 @@ fn do_due() {
     }
     if due & SURPLUS != 0 {
         discard_surplus();
+    }
+}
+
+/// Called in the child after a fork: frees the granules that threads missing in the child were
+/// working on. They may hold old contents.
+pub(crate) fn free_in_progress_of_gone() {
+    // If a handler has forked that had interrupted a holder of the lock, it is still taken.
+    let Some(mut chunks) = CHUNKS.try_lock() else { return due::note(GONE) };
+    loop {
+        let Some(entry) = chunks.in_progress.of_gone().next() else { return };
+        entry.thread = 0;
+        let (index, granules) = (entry.index, entry.granules);
+        chunks.give(index, granules, false);
     }
 }
 

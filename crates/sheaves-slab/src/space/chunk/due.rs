@@ -8,6 +8,7 @@
 //! | `TICK` | a use a period after the last tick, no keeper | a tick | any |
 //! | `LIMIT` | bytes that come near the limit | returning all that is unused | any |
 //! | `SWEEP` | [`note_sweep`] | waking or starting it, at an allocation: it sweeps | any |
+//! | `GONE` | a fork under the lock, in the child | freeing what missing threads worked on | any |
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -22,6 +23,7 @@ pub(super) const SURPLUS: u32 = 4;
 pub(super) const TICK: u32 = 8;
 pub(super) const LIMIT: u32 = 16;
 pub(super) const SWEEP: u32 = 32;
+pub(super) const GONE: u32 = 64;
 /// What allocations do and frees leave to them, since it may start the library's thread.
 pub(super) const AT_ALLOC: u32 = START | SWEEP;
 

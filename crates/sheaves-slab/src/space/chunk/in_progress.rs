@@ -3,7 +3,7 @@
 //!
 //! In the child of a fork they are free again, unless the thread is the one that forked.
 
-use sheaves_sys::tls;
+use sheaves_sys::{fork, tls};
 
 /// The most threads that are listed at one time. A child loses the granules of further threads that
 /// build slabs; a thread that gets no entry discards nothing.
@@ -13,6 +13,8 @@ const ENTRIES: usize = 32;
 pub(super) struct Entry {
     /// The thread, by [`tls::thread_pointer`]; 0 when the entry is vacant.
     pub(super) thread: usize,
+    /// The process that the thread ran in, by [`fork::generation`].
+    generation: usize,
     /// The chunk.
     pub(super) index: usize,
     /// The granules, one bit each.
@@ -25,15 +27,15 @@ pub(super) struct InProgress([Entry; ENTRIES]);
 
 impl InProgress {
     pub(super) const fn new() -> InProgress {
-        InProgress([Entry { thread: 0, index: 0, granules: 0 }; ENTRIES])
+        InProgress([Entry { thread: 0, generation: 0, index: 0, granules: 0 }; ENTRIES])
     }
 
     /// Lists granules of a chunk as those of the calling thread; returns the entry, `None` when
     /// none is vacant.
     pub(super) fn begin(&mut self, index: usize, granules: u32) -> Option<usize> {
         let entry = self.0.iter().position(|entry| entry.thread == 0)?;
-        (self.0[entry].index, self.0[entry].granules) = (index, granules);
-        self.0[entry].thread = tls::thread_pointer();
+        let (thread, generation) = (tls::thread_pointer(), fork::generation());
+        self.0[entry] = Entry { thread, generation, index, granules };
         Some(entry)
     }
 
@@ -42,9 +44,9 @@ impl InProgress {
         self.0[entry].thread = 0;
     }
 
-    /// The entries of other threads.
-    pub(super) fn of_others(&mut self) -> impl Iterator<Item = &mut Entry> {
-        let here = tls::thread_pointer();
-        self.0.iter_mut().filter(move |entry| entry.thread != 0 && entry.thread != here)
+    /// The entries of threads that are not in this process.
+    pub(super) fn of_gone(&mut self) -> impl Iterator<Item = &mut Entry> {
+        let is_gone = |it: &Entry| fork::is_gone(it.thread, it.generation, usize::MAX);
+        self.0.iter_mut().filter(move |entry| entry.thread != 0 && is_gone(entry))
     }
 }

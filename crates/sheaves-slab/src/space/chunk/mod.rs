@@ -29,15 +29,15 @@ mod run;
 mod state;
 
 pub(crate) use advice::HugePages;
-pub(crate) use deal::is_filled_again;
 pub use deal::{do_due_after_alloc, do_due_after_free};
+pub(crate) use deal::{free_in_progress_of_gone, is_filled_again};
 pub(crate) use discard::{PIECE_GRANULES, note_tick, tick};
 pub use discard::{note_holes, trim};
 pub use due::{note_other_bytes, note_unused};
 pub(crate) use due::{note_sweep, note_use};
+pub(crate) use run::note_child;
 pub use run::{Footprint, footprint};
 pub(crate) use run::{Run, begin_run, finish_run, release_run};
-pub(crate) use run::{free_in_progress_of_others, note_child};
 pub(crate) use state::CHUNKS;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Runs of granules: taking and releasing them, also in forks.
+//! Runs of granules: taking and releasing them.
 
 use super::advice::HugePages;
 use super::bits::mask;
@@ -53,20 +53,6 @@ pub(crate) fn note_child() {
         && chunks.huge_pages == HugePages::Auto
     {
         chunks.huge_pages = HugePages::Never;
-    }
-}
-
-/// Called in the child after a fork: frees the granules that threads missing in the child were
-/// working on. They may hold old contents.
-pub(crate) fn free_in_progress_of_others() {
-    // If a handler has forked that had interrupted a holder of the lock, it is still taken. Then
-    // the child loses them.
-    let Some(mut chunks) = CHUNKS.try_lock() else { return };
-    loop {
-        let Some(entry) = chunks.in_progress.of_others().next() else { return };
-        entry.thread = 0;
-        let (index, granules) = (entry.index, entry.granules);
-        chunks.give(index, granules, false);
     }
 }
 
