@@ -27,6 +27,7 @@ use sheaves_slab::internal::{by_id, zero};
 use sheaves_sys::map;
 
 use super::idle::IDLE_BYTES_MAX;
+use super::room::{give_back, give_back_beside};
 use super::table::{Entry, RETIRED, TABLE};
 use crate::classes::QUANTUM_BYTES;
 
@@ -97,13 +98,8 @@ fn reserve(bytes: usize, align: usize) -> Option<usize> {
     let all = bytes.checked_add(align.max(page) + page)?;
     let start = map::reserve(all)?;
     let address = (start + page).next_multiple_of(align.max(page));
-    let (from, to, end) = (address - page, address + bytes + page, start + all);
-    for (begin, bytes) in [(start, from - start), (to, end - to)] {
-        if bytes != 0 {
-            // SAFETY: the head or the tail of a mapping made above.
-            unsafe { map::unmap(begin, bytes) };
-        }
-    }
+    let block = with_pages_beside(Entry { address, bytes });
+    give_back_beside(block, Entry { address: start, bytes: all });
     Some(address)
 }
 
@@ -246,7 +242,5 @@ pub fn check_freed() {
 }
 
 fn unmap(block: Entry) {
-    let range = with_pages_beside(pages_of(block));
-    // SAFETY: the block and its two pages are ours, and not used any more.
-    unsafe { map::unmap(range.address, range.bytes) };
+    give_back(with_pages_beside(pages_of(block)));
 }

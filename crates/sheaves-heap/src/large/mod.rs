@@ -8,8 +8,8 @@
 //! The kernel refuses to unmap a block between two others when the process has as many mappings as
 //! it may have (`vm.max_map_count`). The table keeps such a range, whose pages are discarded and
 //! read as zeros, for the next block that fits, and offers it to the kernel again once the kernel
-//! unmaps another one. In a hardened process no block gets it, and smaller blocks are here, too:
-//! see `hardened`.
+//! unmaps another one. Likewise what is beside a block for its alignment. In a hardened process no
+//! block gets such a range, and smaller blocks are here, too: see `hardened`.
 
 pub(crate) mod hardened;
 mod idle;
@@ -27,7 +27,7 @@ use sheaves_sys::{clock, map, probe};
 
 use idle::{Idle, Pages};
 
-use room::return_unused;
+use room::{give_back, map_aligned, return_unused};
 pub(crate) use table::TABLE;
 use table::{Entry, KEPT, Table};
 
@@ -66,17 +66,17 @@ fn alloc_unlimited(size: usize, align: usize) -> (usize, bool) {
     if let Some(address) = alloc_kept(bytes, align, 1) {
         return (address, true);
     }
-    let mut mapped = map::aligned(bytes, align);
+    let mut mapped = map_aligned(bytes, align);
     if mapped.is_none() {
         if let Some(address) = alloc_kept(bytes, align, usize::MAX) {
             return (address, true);
         }
-        mapped = return_unused(bytes).then(|| map::aligned(bytes, align)).flatten();
+        mapped = return_unused(bytes).then(|| map_aligned(bytes, align)).flatten();
     }
     let Some(address) = mapped else { return NONE };
-    if !TABLE.lock().insert(Entry { address, bytes }) {
-        // SAFETY: mapped just now, and not returned yet.
-        unsafe { map::unmap(address, bytes) };
+    let block = Entry { address, bytes };
+    if !TABLE.lock().insert(block) {
+        give_back(block);
         return NONE;
     }
     (address, true)
@@ -253,11 +253,11 @@ fn unmap_or_keep(mut range: Entry) -> bool {
         }
         probe::purge(range.address, range.bytes);
         let mut table = TABLE.lock();
+        table.in_doubt -= 1;
         if !is_unmapped {
             table.keep(range);
             return false;
         }
-        table.in_doubt -= 1;
         let Some(next) = table.take_kept(|_| true) else { return true };
         range = next;
     }

@@ -1,10 +1,13 @@
-//! Room for a block that the kernel has refused.
+//! Room for a block: a mapping that is large enough, without what is too much of it, and what is
+//! tried where the kernel has refused one.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use sheaves_rcu::internal;
 use sheaves_slab::internal::chunk;
-use sheaves_sys::clock;
+use sheaves_sys::{clock, map};
+
+use super::table::{Entry, TABLE};
 
 /// The least time between two attempts to find what is missing for a block in a smaller heap.
 const PAUSE_MS: u64 = 10;
@@ -25,4 +28,32 @@ pub(super) fn return_unused(bytes: usize) -> bool {
     internal::trim();
     TRIED_MS.store(now_ms, Ordering::Relaxed);
     true
+}
+
+/// Zeroed memory at a multiple of `align`.
+pub(super) fn map_aligned(bytes: usize, align: usize) -> Option<usize> {
+    let align = align.max(map::page_bytes());
+    let all = bytes.checked_add(align - map::page_bytes())?;
+    let start = map::anywhere(all)?;
+    let block = Entry { address: start.next_multiple_of(align), bytes };
+    give_back_beside(block, Entry { address: start, bytes: all });
+    Some(block.address)
+}
+
+/// Gives back what a mapping has before and behind a block.
+pub(super) fn give_back_beside(block: Entry, mapping: Entry) {
+    let [block_end, end] = [block, mapping].map(|range| range.address + range.bytes);
+    for (from, to) in [(mapping.address, block.address), (block_end, end)] {
+        if from != to {
+            give_back(Entry { address: from, bytes: to - from });
+        }
+    }
+}
+
+/// Unmaps a range that is the caller's and in no table, or keeps it. Not under the table's lock.
+pub(super) fn give_back(range: Entry) {
+    // SAFETY: the caller's, which does not use it any more.
+    if !unsafe { map::unmap(range.address, range.bytes) } {
+        TABLE.lock().keep(range);
+    }
 }

@@ -173,9 +173,9 @@ impl Table {
         Entry { address, bytes }
     }
 
-    /// Keeps a range that is in doubt. Forgets it if there is no room: its pages are discarded.
+    /// Keeps a range that the kernel does not unmap. Forgets it if there is no room: its pages are
+    /// discarded.
     pub(super) fn keep(&mut self, range: Entry) {
-        self.in_doubt -= 1;
         // A search ends at an empty entry, so there always is one.
         if self.entries.count() + 2 > self.entries.capacity() && !self.entries.grow() {
             return;

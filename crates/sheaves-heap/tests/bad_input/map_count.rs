@@ -3,7 +3,7 @@
 use core::ffi::c_void;
 use core::ptr::null_mut;
 
-use sheaves_heap::{calloc, free, malloc, report, trim};
+use sheaves_heap::{aligned_alloc, calloc, free, malloc, report, trim};
 
 use crate::End::GoesOn;
 
@@ -108,6 +108,44 @@ fn memory_is_returned_to_the_kernel() {
     assert_eq!(report::totals().used_bytes, 0);
 }
 
+/// Bytes of all mappings of the process.
+fn mapped() -> usize {
+    let numbers = std::fs::read_to_string("/proc/self/statm").unwrap();
+    numbers.split(' ').next().unwrap().parse::<usize>().unwrap() * PAGE
+}
+
+/// What the kernel refuses to unmap is unmapped later: of blocks that were freed before, and what
+/// was mapped for an alignment.
+fn address_space_is_returned_to_the_kernel() {
+    if !is_limit_near() {
+        return;
+    }
+    let before = mapped();
+    // Larger than what is kept for other blocks.
+    let mut blocks: Vec<_> = (0..5).map(|_| malloc(100 << 20)).collect();
+    // SAFETY: from this heap.
+    [3, 1].into_iter().for_each(|index| unsafe { free(blocks.remove(index)) });
+    let (place, bytes) = exhaust();
+    trim(0);
+    for page in 0..8 {
+        let address = place.wrapping_byte_add((2 * page + 1) * PAGE);
+        // SAFETY: a page of the mapping that `exhaust` has made different from its neighbours.
+        assert_eq!(unsafe { libc::mprotect(address, PAGE, libc::PROT_NONE) }, 0);
+        blocks.extend((0..4).map(|_| aligned_alloc(256 << 20, 2 << 20)));
+    }
+    // SAFETY: mapped by `exhaust`, not used.
+    assert_eq!(unsafe { libc::munmap(place, bytes) }, 0);
+    // SAFETY: from this heap, or null.
+    blocks.into_iter().for_each(|block| unsafe { free(block) });
+    trim(0);
+    let lost = mapped().saturating_sub(before);
+    assert!(lost < 4 << 20, "{lost} bytes");
+}
+
 crate::cases! {
+    address_space [], GoesOn(&[]) => { address_space_is_returned_to_the_kernel(); }
+    address_space_of_hardened_blocks [("SHEAVES_HARDEN", "1")], GoesOn(&[]) => {
+        address_space_is_returned_to_the_kernel();
+    }
     block_in_the_middle [], GoesOn(&[]) => { memory_is_returned_to_the_kernel(); }
 }
