@@ -87,16 +87,6 @@ fn find_and_end() {
     IS_FINDING.store(false, Ordering::Relaxed);
 }
 
-/// Waits for the end of that thread, before a sandbox: a second at most.
-pub(crate) fn await_unwinder() {
-    // Relaxed: as above.
-    let mut naps_left = 1000;
-    while naps_left != 0 && IS_FINDING.load(Ordering::Relaxed) {
-        naps_left -= 1;
-        thread::sleep_ns(1_000_000);
-    }
-}
-
 /// Writes a dump to a file descriptor, and after it a line `maps` and `/proc/self/maps`, which lead
 /// from addresses to functions, and a line `end`. Returns 0, or the value of `errno` for which text
 /// is lost.

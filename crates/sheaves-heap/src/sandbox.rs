@@ -4,8 +4,6 @@ use sheaves_rcu::defer;
 use sheaves_slab::internal::sampling;
 use sheaves_sys::request;
 
-use crate::profile;
-
 /// To be called before the program puts itself into a sandbox (seccomp): see
 /// [`sheaves_rcu::defer::before_sandbox`], which ends the library's threads and says what is
 /// different from then on. Heap profiles end, too, and tools get no answer any more.
@@ -15,8 +13,8 @@ use crate::profile;
 /// object calls this by itself when the program calls `prctl(PR_SET_SECCOMP)` or
 /// `syscall(SYS_seccomp)`.
 ///
-/// Waits for a second at most, or for a minute where the library's thread waits for a CPU. Not for
-/// signal handlers; not under locks that deferred calls take. Calling it again changes nothing.
+/// Waits for a second at most, or for a minute where a thread of the library waits for a CPU. Not
+/// for signal handlers; not under locks that deferred calls take. Calling it again changes nothing.
 ///
 /// ```
 /// # mod sheaves { pub use sheaves_heap as heap; }
@@ -31,6 +29,5 @@ pub fn before_sandbox() {
         sampling::stop();
     }
     request::watch(None);
-    profile::await_unwinder();
     defer::before_sandbox();
 }

@@ -6,7 +6,7 @@
 //! `mprotect`, `madvise` and `futex`. Functions of this crate that would make another one fail, as
 //! if the kernel had refused it. A process that *begins* in a sandbox is not in one in this sense.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering, fence};
 
 #[unsafe(link_section = ".sheaves_load")]
 static IS_ENTERED: AtomicBool = AtomicBool::new(false);
@@ -35,11 +35,13 @@ pub fn approach() {
     IS_NEAR.store(true, Ordering::Relaxed);
 }
 
-/// Notes that the program is about to enter a sandbox. The layers above end the library's thread.
-/// Async-signal-safe.
+/// Notes that the program is about to enter a sandbox. The layers above end the library's threads,
+/// which are [`crate::thread::own`]: no other one is started. Async-signal-safe.
 pub fn enter() {
     // Relaxed: as above.
     IS_ENTERED.store(true, Ordering::Relaxed);
+    // SeqCst pairs with the fence in `thread::own`. [N1]
+    fence(Ordering::SeqCst);
 }
 
 /// The option of `prctl` by which a program enters a sandbox.

@@ -111,3 +111,43 @@ fn workers_are_not_stopped_below_a_driver() {
     barrier().unwrap();
     assert!(all_called(objects, 1));
 }
+
+/// A thread makes system calls in the destructors of its variables, after its function. A sandbox
+/// would end the process for them.
+#[test]
+fn workers_have_ended_before_a_sandbox() {
+    const CALLS: usize = 100;
+    static BEGUN: AtomicUsize = AtomicUsize::new(0);
+    static ENDED: AtomicUsize = AtomicUsize::new(0);
+    struct Variable;
+    impl Drop for Variable {
+        fn drop(&mut self) {
+            thread::sleep(Duration::from_millis(100));
+            ENDED.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    thread_local! {
+        static VARIABLE: Variable = {
+            BEGUN.fetch_add(1, Ordering::SeqCst);
+            Variable
+        };
+    }
+    unsafe extern "C" fn use_variable(head: *mut Head) {
+        VARIABLE.with(|_| ());
+        // SAFETY: the head of an object that is never freed.
+        unsafe { count_call(head) };
+    }
+    let _alone = alone();
+    if !is_own() {
+        let options = [("SHEAVES_RCU_RECLAIMERS", "slots")];
+        pass_own("drivers::workers_have_ended_before_a_sandbox", &options);
+        return;
+    }
+    let objects = Object::many(CALLS);
+    objects.iter().for_each(|object| object.defer_to(use_variable));
+    // By the library's thread and its workers.
+    wait_until("the calls", || all_called(objects, 1));
+    before_sandbox();
+    let (begun, ended) = (BEGUN.load(Ordering::SeqCst), ENDED.load(Ordering::SeqCst));
+    assert!(begun > 0 && begun == ended, "{ended} of {begun} threads have ended");
+}

@@ -3,73 +3,17 @@
 use core::ffi::{CStr, c_void};
 use core::mem::zeroed;
 use core::ptr::{null, null_mut};
-use core::sync::atomic::{AtomicBool, Ordering};
 
 pub use crate::futex::sleep_ns;
 use crate::topology::Affinity;
 
+mod kernel_id;
 pub(crate) mod key;
+mod own;
 
+pub use kernel_id::{id, is_alive, is_known_to_kernel};
 pub use key::{Key, READERS};
-
-/// The kernel's id of the calling thread (`gettid`). Async-signal-safe.
-///
-/// Without a system call in glibc and musl. With glibc the child of a bare `clone` has the old id.
-pub fn id() -> i32 {
-    // Relaxed: written when the object is loaded.
-    if HAS_OWNERS.load(Ordering::Relaxed) { id_of_owner() } else { id_of_kernel() }
-}
-
-fn id_of_kernel() -> i32 {
-    // SAFETY: gettid has no precondition.
-    unsafe { libc::gettid() }
-}
-
-/// glibc notes the owner of a recursive mutex by its id, and takes a free mutex without a system
-/// call: `__owner` in `<bits/struct_mutex.h>`.
-#[cfg(target_env = "gnu")]
-fn id_of_owner() -> i32 {
-    const OWNER_AT: usize = 8;
-    let mut mutex = libc::PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
-    let mutex = &raw mut mutex;
-    // SAFETY: a mutex of this function, which no other thread knows.
-    unsafe { libc::pthread_mutex_lock(mutex) };
-    // SAFETY: inside the mutex.
-    let owner = unsafe { mutex.byte_add(OWNER_AT) }.cast::<i32>();
-    // SAFETY: as above, and aligned.
-    let owner = unsafe { owner.read_volatile() };
-    // SAFETY: locked above.
-    unsafe { libc::pthread_mutex_unlock(mutex) };
-    owner
-}
-
-/// Others have it at hand, or ask the kernel.
-#[cfg(not(target_env = "gnu"))]
-fn id_of_owner() -> i32 {
-    id_of_kernel()
-}
-
-/// Owners of mutexes are as expected.
-#[unsafe(link_section = ".sheaves_load")]
-static HAS_OWNERS: AtomicBool = AtomicBool::new(false);
-
-// Relaxed: as in `id`.
-crate::run_when_loaded!(HAS_OWNERS.store(id_of_owner() == id_of_kernel(), Ordering::Relaxed));
-
-/// False when no thread of this process has this id; true in a sandbox, where that cannot be asked.
-/// Async-signal-safe. The kernel may give the id to another thread as soon as this one has ended.
-pub fn is_alive(id: i32) -> bool {
-    crate::sandbox::is_entered() || is_known_to_kernel(id)
-}
-
-/// [`is_alive`] for a thread that is about to enter a sandbox, and has said so.
-pub fn is_known_to_kernel(id: i32) -> bool {
-    crate::errno::preserve(|| {
-        // SAFETY: signal 0 is checked and not sent.
-        let status = unsafe { libc::syscall(libc::SYS_tgkill, crate::process::id(), id, 0) };
-        status == 0 || crate::errno::get() != libc::ESRCH
-    })
-}
+pub use own::{STARTING, own, restart_in_child};
 
 /// True if a thread of this process runs or waits for a CPU, at this moment. False where its state
 /// cannot be read.
@@ -154,6 +98,15 @@ pub fn spawn(body: Body) -> bool {
     if crate::sandbox::is_entered() {
         return false;
     }
+    own::note_starting();
+    let is_started = !crate::sandbox::is_entered() && create(body);
+    if !is_started {
+        own::change(STARTING, 0);
+    }
+    is_started
+}
+
+fn create(body: Body) -> bool {
     // SAFETY: a number in glibc, an address in musl.
     let mut thread: libc::pthread_t = unsafe { zeroed() };
     with_signals_blocked(|| {
@@ -218,6 +171,7 @@ fn nice(thread: i32) -> i32 {
 }
 
 extern "C" fn run(body: *mut c_void) -> *mut c_void {
+    own::change(STARTING, id());
     let wanted = nice(crate::process::id());
     if nice(0) != wanted {
         // SAFETY: integers only. Where the call is refused the thread keeps its creator's nice

@@ -1,6 +1,7 @@
 //! `thread`.
 
 use core::ptr::null;
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 
 use sheaves_sys::thread::*;
@@ -37,6 +38,33 @@ fn threads_have_ids_and_names() {
         !is_alive(gone)
     });
     assert!(is_gone);
+}
+
+/// A thread has not ended while it runs destructors of its variables, nor before it begins.
+#[test]
+fn own_threads_are_known_until_they_have_ended() {
+    static MAY_END: AtomicBool = AtomicBool::new(false);
+    static IS_ENDING: AtomicBool = AtomicBool::new(false);
+    struct Variable;
+    impl Drop for Variable {
+        fn drop(&mut self) {
+            IS_ENDING.store(true, Ordering::SeqCst);
+            while !MAY_END.load(Ordering::SeqCst) {
+                sleep_ns(1_000_000);
+            }
+        }
+    }
+    thread_local!(static VARIABLE: Variable = const { Variable });
+    assert!(spawn(|| VARIABLE.with(|_| ())));
+    assert_eq!(own().count(), 1);
+    while !IS_ENDING.load(Ordering::SeqCst) {
+        std::thread::yield_now();
+    }
+    assert!(own().count() == 1 && own().all(is_known_to_kernel));
+    MAY_END.store(true, Ordering::SeqCst);
+    while own().count() != 0 {
+        std::thread::yield_now();
+    }
 }
 
 /// A thread that runs waits for no other one; one that sleeps or is not there may do so for long.

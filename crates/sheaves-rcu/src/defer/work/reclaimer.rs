@@ -17,7 +17,7 @@
 //! are SeqCst, so that one of the two sees the other. A thread that will sleep until the reclaimer
 //! wakes it reads [`BEGUN`] first. [B4]
 
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use sheaves_sys::fork::{self, Handlers};
 use sheaves_sys::options::{RCU_AGE_MS, RCU_RECLAIMERS};
@@ -40,7 +40,7 @@ const IDLE_MS: u64 = 2000;
 /// does not know of refuses each.
 const PAUSE_MS: u64 = 100;
 /// How long [`before_sandbox`] waits for the end of the library's threads: one may be in a callback
-/// that waits for the caller.
+/// that waits for the caller, or wait for the loader.
 const END_MS: u64 = 1000;
 /// The same while all that it lacks is a CPU.
 const END_STARVED_MS: u64 = 60_000;
@@ -49,8 +49,6 @@ const END_STARVED_MS: u64 = 60_000;
 static RUNNING: AtomicU32 = AtomicU32::new(0);
 /// The reclaimer's thread pointer, by which it is known in the child of a fork. Written by it.
 static THREAD: AtomicUsize = AtomicUsize::new(0);
-/// The kernel's id of the last reclaimer. Written by it.
-static ID: AtomicI32 = AtomicI32::new(0);
 /// A start has failed, and was reported.
 static HAS_FAILED: AtomicBool = AtomicBool::new(false);
 /// When a start is tried again after one that failed, in ms of the clock.
@@ -126,9 +124,9 @@ fn run() {
     // Relaxed, here and below: numbers; in a fork handler only this thread finds its own.
     THREAD.store(tls::thread_pointer(), Ordering::Relaxed);
     request::note_process(true);
-    // One at a time: the one before may be about to end.
-    let before = ID.swap(thread::id(), Ordering::Relaxed);
-    for _ in (0..END_CHECKS).take_while(|_| before != thread::id() && is_present(before)) {
+    // One at a time: the one before may be about to end, and its workers.
+    let is_other = |id| id != thread::id();
+    for _ in (0..END_CHECKS).take_while(|_| thread::own().any(is_other)) {
         thread::sleep_ns(END_CHECK_NS);
     }
     if RCU_RECLAIMERS.get() == SLOTS {
@@ -234,7 +232,7 @@ fn run_worker() {
 /// fences of others takes 10 ms.
 ///
 /// Waits until the threads have ended, for a second at most: if one is in a callback that takes
-/// longer, it ends later. For a minute where the thread waits for a CPU. Not for signal handlers.
+/// longer, it ends later. For a minute where one waits for a CPU. Not for signal handlers.
 /// Calling it again changes nothing.
 pub fn before_sandbox() {
     if sandbox::is_entered() {
@@ -253,26 +251,15 @@ pub fn before_sandbox() {
     }
     let begin_ms = clock::coarse_ms();
     sandbox::enter();
-    // Relaxed: stored by the reclaimer before `RUNNING` becomes 0.
-    let id = || ID.load(Ordering::Relaxed);
-    let is_there = || is_running() || is_present(id());
-    let may_wait = || match clock::coarse_ms() - begin_ms {
+    let may_wait_for = |id| match clock::coarse_ms() - begin_ms {
         0..END_MS => true,
-        // SeqCst: as in `is_running`. One that is being started has stored no id yet.
-        END_MS..END_STARVED_MS => {
-            RUNNING.load(Ordering::SeqCst) == STARTING || thread::is_runnable(id())
-        }
+        END_MS..END_STARVED_MS => id == thread::STARTING || thread::is_runnable(id),
         _ => false,
     };
-    while is_there() && !driver::is_inside_call() && may_wait() {
+    while !driver::is_inside_call() && thread::own().any(may_wait_for) {
         bell::wake_from(UNTIL_AGE);
         thread::sleep_ns(END_CHECK_NS);
     }
-}
-
-/// True while the kernel has a thread of this id; 0 stands for none.
-fn is_present(id: i32) -> bool {
-    id != 0 && thread::is_known_to_kernel(id)
 }
 
 /// The time between two checks whether a thread has ended.
@@ -320,7 +307,7 @@ fn restart(was_worker: bool) {
     restart_word!(RUNNING, if is_reclaimer { BEGUN } else { 0 });
     // A new thread of the child may get the same thread pointer, or the same id.
     restart_word!(THREAD, if is_reclaimer { tls::thread_pointer() } else { 0 });
-    restart_word!(ID, 0);
+    thread::restart_in_child(is_reclaimer);
     keeper::restart_in_child();
     bell::restart_in_child(!is_reclaimer && (seal_in_child() | pressure::disarm().is_some()));
 }
