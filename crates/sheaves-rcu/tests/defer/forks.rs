@@ -1,9 +1,12 @@
 //! Deferring around `fork`.
 
-use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use core::mem::transmute;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use core::time::Duration;
+use std::sync::OnceLock;
 use std::thread;
 
+use sheaves_rcu::Srcu;
 use sheaves_rcu::defer::{Channel, Head, barrier, flush, reclaim, statistics as deferred};
 use sheaves_sys::topology::Affinity;
 
@@ -156,6 +159,58 @@ fn the_child_of_a_call_may_use_the_cpus_of_its_program() {
         pass_own(test, &[("SHEAVES_RCU_RECLAIMERS", "slots")]);
         return;
     }
+    let objects = Object::many(1);
+    objects[0].defer_to(fork_here);
+    // By the library's thread and its workers.
+    wait_until("the call", || all_called(objects, 1));
+    assert!(children::has_succeeded(CHILD.load(Ordering::SeqCst), LIMIT));
+}
+
+/// The child of `_Fork`, which runs no handlers, may use them when the callback has ended.
+#[test]
+fn the_unprepared_child_of_a_call_may_use_the_cpus_of_its_program() {
+    static CHILD: AtomicI32 = AtomicI32::new(0);
+    static DOMAIN: OnceLock<Srcu> = OnceLock::new();
+    static OBJECT: Object = Object::new();
+    /// `_Fork`, where libc has it; `fork` elsewhere.
+    fn fork_without_handlers() -> i32 {
+        // SAFETY: the name is a C string.
+        let function = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_Fork".as_ptr()) };
+        let function = if function.is_null() { libc::fork as *const () } else { function.cast() };
+        // SAFETY: both are of this type.
+        let function = unsafe { transmute::<*const (), unsafe extern "C" fn() -> i32>(function) };
+        // SAFETY: the child goes on as its reclaimer, and ends by `_exit`.
+        unsafe { function() }
+    }
+    fn main_may_use() -> usize {
+        let main = Affinity::of(std::process::id().cast_signed());
+        main.map_or(0, |allowed| allowed.cpu_ids().count())
+    }
+    static ALLOWED: AtomicUsize = AtomicUsize::new(0);
+    unsafe extern "C" fn fork_here(head: *mut Head) {
+        ALLOWED.store(main_may_use(), Ordering::SeqCst);
+        let child = fork_without_handlers();
+        if child == 0 {
+            // Runs when the worker has become the reclaimer of the child.
+            // SAFETY: a static head, which is deferred once.
+            unsafe { DOMAIN.get().unwrap().call((&raw const OBJECT.head).cast_mut(), exit) };
+            return;
+        }
+        CHILD.store(child, Ordering::SeqCst);
+        // SAFETY: the head of an object that is never freed.
+        unsafe { count_call(head) };
+    }
+    unsafe extern "C" fn exit(_: *mut Head) {
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(i32::from(main_may_use() != ALLOWED.load(Ordering::SeqCst))) };
+    }
+    let _alone = alone();
+    if !is_own() {
+        let test = "forks::the_unprepared_child_of_a_call_may_use_the_cpus_of_its_program";
+        pass_own(test, &[("SHEAVES_RCU_RECLAIMERS", "slots")]);
+        return;
+    }
+    DOMAIN.get_or_init(|| Srcu::new().unwrap());
     let objects = Object::many(1);
     objects[0].defer_to(fork_here);
     // By the library's thread and its workers.

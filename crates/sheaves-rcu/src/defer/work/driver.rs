@@ -236,8 +236,9 @@ pub(crate) fn work() -> bool {
                 futex::wake(&worker.state, 1);
                 return false;
             }
-            // A callback has forked, and this is the child.
+            // A callback has forked, and this is the child. That of `_Fork` is still bound.
             _ => {
+                unbind(worker);
                 drop(Driver(()));
                 return true;
             }
@@ -245,7 +246,7 @@ pub(crate) fn work() -> bool {
     }
 }
 
-/// Lets the calling thread, a worker inside a callback, run on all CPUs that its process may use.
+/// Lets the calling thread, a worker, run on all CPUs that its process may use.
 fn unbind(worker: &Worker) {
     // Relaxed: stored by this thread.
     let allowed = worker.allowed.load(Ordering::Relaxed);
