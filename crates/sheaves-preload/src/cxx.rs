@@ -197,28 +197,31 @@ unsafe fn next<F: Copy>(name: &CStr) -> Option<F> {
 
 /// The block, if it is not null, or what the C++ runtime's operator returns or throws.
 macro_rules! block_or_own {
-    ($block:expr, $symbol:ident($($arg:ident: $type:ty),*)) => {{
+    ($block:expr, $symbol:ident($size:ident: usize $(, $arg:ident: $type:ty)*)) => {{
         let block: *mut u8 = $block;
         if !block.is_null() {
             return block.cast();
         }
         let name = concat!(stringify!($symbol), "\0").as_bytes();
-        type Operator = extern "C-unwind" fn($($type),*) -> *mut c_void;
+        type Operator = extern "C-unwind" fn(usize $(, $type)*) -> *mut c_void;
         // SAFETY: a symbol of this name is an operator of this type.
         let own = unsafe { next::<Operator>(CStr::from_bytes_with_nul(name).unwrap_or_default()) };
-        own.map_or(core::ptr::null_mut(), |own| own($($arg),*))
+        // That of libstdc++ rounds sizes up to the alignment: the largest ones to 0.
+        let size = $size.min(isize::MAX as usize);
+        own.map_or(core::ptr::null_mut(), |own| own(size $(, $arg)*))
     }};
 }
 
 /// Defines forms of `operator new`: name, parameters, and the block. If the block is null, the C++
 /// runtime's operator is called.
 macro_rules! operators_new {
-    ($($(#[$doc:meta])* $symbol:ident($($arg:ident: $type:ty),*) = $alloc:expr;)*) => {$(
+    ($($(#[$doc:meta])* $symbol:ident($size:ident: usize $(, $arg:ident: $type:ty)*) =
+        $alloc:expr;)*) => {$(
         $(#[$doc])*
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, reason = "mangled by the C++ compiler")]
-        pub extern "C-unwind" fn $symbol($($arg: $type),*) -> *mut c_void {
-            block_or_own!($alloc, $symbol($($arg: $type),*))
+        pub extern "C-unwind" fn $symbol($size: usize $(, $arg: $type)*) -> *mut c_void {
+            block_or_own!($alloc, $symbol($size: usize $(, $arg: $type)*))
         }
     )*};
 }

@@ -80,6 +80,12 @@ static void shortage() {
     CHECK(operator new[](huge, std::nothrow) == nullptr);
     CHECK(operator new(huge, align, std::nothrow) == nullptr);
     CHECK(operator new[](huge, align, std::nothrow) == nullptr);
+    // Rounded up to the alignment, this is 0.
+    const volatile std::size_t all = SIZE_MAX;
+    CHECK(throws([&] { operator delete(operator new(all, align), align); }));
+    CHECK(throws([&] { operator delete[](operator new[](all, align), align); }));
+    CHECK(operator new(all, align, std::nothrow) == nullptr);
+    CHECK(operator new[](all, align, std::nothrow) == nullptr);
 
     std::set_new_handler(handler);
     CHECK(throws([] { operator delete(operator new(huge)); }));
