@@ -236,8 +236,9 @@ pub unsafe fn usable_size(block: *const u8) -> usize {
     usable_size_slow(address)
 }
 
-/// Bytes that a block for a request of `bytes` at a multiple of `align` has, as [`usable_size`] of
-/// one that is no guarded sample; 0 if no block can have as many.
+/// Bytes that a block for a request of `bytes` at a multiple of `align` has at least, as
+/// [`usable_size`] of one that is no guarded sample; 0 if no block can have as many. A block with a
+/// mapping of its own may have up to a quarter more.
 #[must_use]
 pub fn usable_size_of(bytes: usize, align: usize) -> usize {
     if bytes > isize::MAX as usize {

@@ -72,8 +72,8 @@ exports! { "C"
     };
     /// `malloc_size` of macOS and tcmalloc: [`malloc_usable_size`].
     malloc_size(block: *const c_void) -> usize = malloc_usable_size(block);
-    /// `nallocx` of jemalloc: the usable bytes of a block of this size, whose alignment is in the
-    /// flags. A guarded sample has no more bytes than were requested.
+    /// `nallocx` of jemalloc: the least usable bytes of a block of this size, whose alignment is in
+    /// the flags. A guarded sample has no more bytes than were requested.
     nallocx(size: usize, flags: c_int) -> usize = heap::usable_size_of(size, align_of_flags(flags));
     /// `sdallocx` of jemalloc: [`free_sized`] of a block whose alignment is in the flags. The size
     /// may be any up to that of [`nallocx`].
