@@ -177,7 +177,7 @@ pub(crate) fn open(index: usize) -> bool {
         return true;
     }
     // SAFETY: the row is in the space, and no part of it was taken.
-    let is_taken = unsafe { SPACE.take(row(index), committed_bytes()) };
+    let is_taken = unsafe { SPACE.take(row(index), committed_bytes(), false) };
     if is_taken {
         // Release pairs with the Acquire in `is_open` and `open_rows`.
         OPEN[index / 64].fetch_or(1 << (index % 64), Ordering::Release);
@@ -198,7 +198,7 @@ pub(crate) fn commit(bytes: usize) -> bool {
     }
     let more = bytes - committed;
     // SAFETY: the range is in the space, after what was taken of this row.
-    let take = |index: &usize| unsafe { SPACE.take(row(*index) + committed, more) };
+    let take = |index: &usize| unsafe { SPACE.take(row(*index) + committed, more, true) };
     if let Some(failed) = open_rows().find(|index| !take(index)) {
         for done in open_rows().take_while(|done| *done < failed) {
             // SAFETY: just taken, and not published.

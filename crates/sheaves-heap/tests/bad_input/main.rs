@@ -7,6 +7,8 @@
 mod corruption;
 mod limits;
 mod map_count;
+#[path = "../../../sheaves-percpu/tests/memory/mappings.rs"]
+mod mappings;
 mod occupied;
 mod options;
 mod sizes;

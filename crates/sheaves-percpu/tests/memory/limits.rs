@@ -1,5 +1,6 @@
 //! Out of memory: errors, and everything that needs no memory still works.
 
+use core::ptr::null_mut;
 use std::sync::Barrier;
 
 use sheaves_percpu::internal::slots::attach;
@@ -8,7 +9,7 @@ use sheaves_percpu::slot_count;
 use sheaves_percpu::{Counter, PerCpu, PerCpuRef, PerCpuStatic, SlotCell};
 
 use crate::resident::bytes_in_rows;
-use crate::{in_own_configuration, in_process, is_process_for};
+use crate::{in_own_configuration, in_process, is_process_for, mappings};
 
 /// Limits in KiB for programs, as `ulimit -v` takes them.
 const LIMITS_KIB: [usize; 4] = [300_000, 100_000, 40_000, 20_000];
@@ -164,6 +165,38 @@ fn writable_memory_limited() {
     counter.add(3);
     assert_eq!(counter.sum(), 3);
     limit_data(libc::RLIM_INFINITY);
+}
+
+/// Rows and what describes them grow where the kernel makes no more mappings.
+#[test]
+fn mappings_limited() {
+    const NAME: &str = "limits::mappings_limited";
+    if !is_process_for(NAME) {
+        in_process(NAME, &[]);
+        return;
+    }
+    if !mappings::is_limit_near() {
+        return;
+    }
+    give(alloc(8, 8).unwrap());
+    let before = memory::statistics().unwrap().committed_bytes;
+    let mut out = Vec::with_capacity(100);
+    mappings::exhaust();
+    let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+    let map = || {
+        // SAFETY: a new mapping, which replaces nothing.
+        unsafe { libc::mmap(null_mut(), mappings::PAGE, libc::PROT_READ, flags, -1, 0) }
+    };
+    while map() != libc::MAP_FAILED {}
+    out.extend((0..out.capacity()).map_while(|_| alloc(OBJECT_BYTES_MAX, 8).ok()));
+    assert_eq!(out.len(), out.capacity(), "{before} bytes of rows before");
+    assert!(memory::statistics().unwrap().committed_bytes > before);
+    for handle in out {
+        let place = handle.address(slot_count()).unwrap();
+        // SAFETY: the object has that size, and no thread uses the shared row.
+        unsafe { place.write_bytes(1, OBJECT_BYTES_MAX) };
+        give(handle);
+    }
 }
 
 /// A value in KiB from this process's status, in bytes.

@@ -12,6 +12,7 @@ mod engines;
 mod forks;
 mod kills;
 mod limits;
+mod mappings;
 mod objects;
 #[path = "../transactions/own_process.rs"]
 mod own_process;

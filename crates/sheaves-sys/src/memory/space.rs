@@ -125,15 +125,19 @@ impl Space {
     /// when memory is out or the range is in use.
     ///
     /// # Safety
-    /// The range lies in the space, and no part of it is taken.
+    /// The range lies in the space, and no part of it is taken. If it is said to be joined, the
+    /// page before it is.
     #[must_use]
-    pub unsafe fn take(&self, address: usize, bytes: usize) -> bool {
+    pub unsafe fn take(&self, address: usize, bytes: usize, is_joined: bool) -> bool {
         // Relaxed: as in `base`.
         if self.is_reserved.load(Ordering::Relaxed) {
             // SAFETY: part of the reservation.
             return unsafe { map::commit(address, bytes) };
         }
-        let is_taken = map::exactly(address, bytes) == Exactly::Mapped;
+        let is_taken = map::exactly(address, bytes) == Exactly::Mapped
+            // The process may have as many mappings as it may have.
+            // SAFETY: what is before the address is a mapping of this space.
+            || is_joined && unsafe { map::extend(address, bytes) };
         if is_taken {
             let _ = map::avoid_huge_pages(address, bytes);
         }
@@ -211,8 +215,8 @@ impl Part {
         if bytes > self.bytes_max() {
             return false;
         }
-        // SAFETY: in the part, and not taken.
-        let grown = unsafe { space.take(self.start() + taken, bytes - taken) };
+        // SAFETY: in the part, and not taken; what is before it in the part is.
+        let grown = unsafe { space.take(self.start() + taken, bytes - taken, taken != 0) };
         if grown {
             // Relaxed: as above.
             self.taken.store(bytes, Ordering::Relaxed);

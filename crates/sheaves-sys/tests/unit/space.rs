@@ -12,12 +12,12 @@ fn is_taken_in_pieces(space: &Space) {
     let page = map::page_bytes();
     let start = space.base() + 64 * page;
     // SAFETY: in the space, and not taken.
-    assert!(unsafe { space.take(start, page) });
+    assert!(unsafe { space.take(start, page, false) });
     byte(start).store(7, Ordering::Relaxed);
     // SAFETY: taken above, not used after this.
     unsafe { space.untake(start, page) };
     // SAFETY: not taken now.
-    assert!(unsafe { space.take(start, 2 * page) });
+    assert!(unsafe { space.take(start, 2 * page, false) });
     assert_eq!(byte(start).load(Ordering::Relaxed), 0);
     let part = Part::new();
     part.place(start + 2 * page, 3 * page);
@@ -43,7 +43,7 @@ fn spaces_are_taken_in_pieces() {
         is_taken_in_pieces(&found);
         // Memory that is mapped already stays.
         // SAFETY: refused, because it is taken.
-        assert!(!unsafe { found.take(found.base(), map::page_bytes()) });
+        assert!(!unsafe { found.take(found.base(), map::page_bytes(), false) });
         assert_eq!(byte(found.base()).load(Ordering::Relaxed), 1);
     }
 }
