@@ -13,8 +13,9 @@ use sheaves_sys::request;
 /// object calls this by itself when the program calls `prctl(PR_SET_SECCOMP)` or
 /// `syscall(SYS_seccomp)`.
 ///
-/// Waits for a second at most, or for a minute where a thread of the library waits for a CPU. Not
-/// for signal handlers; not under locks that deferred calls take. Calling it again changes nothing.
+/// Waits for a second at most, or for a minute while a thread of the library runs, or waits for a
+/// CPU. Not for signal handlers; not under locks that deferred calls take. Calling it again changes
+/// nothing.
 ///
 /// ```
 /// # mod sheaves { pub use sheaves_heap as heap; }

@@ -85,10 +85,22 @@ pub fn read_file(path: &CStr, buffer: &mut [u8]) -> Option<usize> {
 
 /// [`read_file`] of a path that is put together; `None` also where it is too long.
 pub(crate) fn read_file_at(path: fmt::Arguments<'_>, buffer: &mut [u8]) -> Option<usize> {
+    with_path(path, |path| read_file(path, buffer))
+}
+
+/// [`read_file_at`] by one read, also where a thread has said that it is about to enter a sandbox.
+pub(crate) fn read_once_at(path: fmt::Arguments<'_>, buffer: &mut [u8]) -> Option<usize> {
+    let fd = with_path(path, |path| open_always(path, libc::O_RDONLY, 0))?;
+    let used = read(fd, buffer);
+    close(fd);
+    Some(used)
+}
+
+fn with_path<R>(path: fmt::Arguments<'_>, body: impl FnOnce(&CStr) -> Option<R>) -> Option<R> {
     let mut text = Line::new();
     let _ = write!(text, "{path}\0");
     // A path that is too long was truncated, with its terminator.
-    read_file(CStr::from_bytes_with_nul(text.as_bytes()).ok()?, buffer)
+    body(CStr::from_bytes_with_nul(text.as_bytes()).ok()?)
 }
 
 /// Reads some bytes, and returns their number; 0 at the end of the file, without room, and where
@@ -148,12 +160,13 @@ pub fn create_private(path: &CStr) -> Option<i32> {
     open(path, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC, 0o600)
 }
 
-/// Opens a file with close-on-exec; not in a sandbox. Not by libc's function, in which a thread
-/// that holds a lock could be cancelled.
+/// Opens a file with close-on-exec; not in a sandbox.
 fn open(path: &CStr, flags: libc::c_int, mode: libc::c_uint) -> Option<i32> {
-    if sandbox::is_entered() {
-        return None;
-    }
+    if sandbox::is_entered() { None } else { open_always(path, flags, mode) }
+}
+
+/// Not by libc's function, in which a thread that holds a lock could be cancelled.
+fn open_always(path: &CStr, flags: libc::c_int, mode: libc::c_uint) -> Option<i32> {
     let (here, flags) = (libc::AT_FDCWD, flags | libc::O_CLOEXEC);
     // SAFETY: `path` is a C string.
     let fd = unsafe { libc::syscall(libc::SYS_openat, here, path.as_ptr(), flags, mode) };

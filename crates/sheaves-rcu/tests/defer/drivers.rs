@@ -151,3 +151,30 @@ fn workers_have_ended_before_a_sandbox() {
     let (begun, ended) = (BEGUN.load(Ordering::SeqCst), ENDED.load(Ordering::SeqCst));
     assert!(begun > 0 && begun == ended, "{ended} of {begun} threads have ended");
 }
+
+/// A callback that runs is waited for longer than one that sleeps, which may wait for the caller.
+#[test]
+fn a_call_that_runs_has_ended_before_a_sandbox() {
+    static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
+    unsafe extern "C" fn run_for_long(head: *mut Head) {
+        let begin = Instant::now();
+        HAS_BEGUN.store(true, Ordering::SeqCst);
+        while begin.elapsed() < Duration::from_millis(2500) {
+            core::hint::spin_loop();
+        }
+        // SAFETY: the head of an object that is never freed.
+        unsafe { count_call(head) };
+    }
+    let _alone = alone();
+    if !is_own() {
+        let options = [("SHEAVES_RCU_STALL_MS", "0")];
+        pass_own("drivers::a_call_that_runs_has_ended_before_a_sandbox", &options);
+        return;
+    }
+    let objects = Object::many(1);
+    objects[0].defer_to(run_for_long);
+    // By the library's thread or a worker.
+    wait_until("the call", || HAS_BEGUN.load(Ordering::SeqCst));
+    before_sandbox();
+    assert!(all_called(objects, 1), "it still runs");
+}

@@ -16,12 +16,12 @@ pub use key::{Key, READERS};
 pub use own::{STARTING, own, restart_in_child};
 
 /// True if a thread of this process runs or waits for a CPU, at this moment. False where its state
-/// cannot be read.
+/// cannot be read. For a thread that is about to enter a sandbox, and may have said so.
 pub fn is_runnable(id: i32) -> bool {
     // The state follows the name, which is in parentheses and may contain some.
     let mut start = [0; 64];
     let path = format_args!("/proc/self/task/{id}/stat");
-    let read = || crate::process::read_file_at(path, &mut start).unwrap_or(0);
+    let read = || crate::process::read_once_at(path, &mut start).unwrap_or(0);
     let used = crate::errno::preserve(read);
     let name_end = start[..used].iter().rposition(|byte| *byte == b')');
     name_end.is_some_and(|end| start[..used].get(end + 2) == Some(&b'R'))

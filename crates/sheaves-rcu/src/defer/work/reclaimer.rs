@@ -42,7 +42,7 @@ const PAUSE_MS: u64 = 100;
 /// How long [`before_sandbox`] waits for the end of the library's threads: one may be in a callback
 /// that waits for the caller, or wait for the loader.
 const END_MS: u64 = 1000;
-/// The same while all that it lacks is a CPU.
+/// The same while it runs, or all that it lacks is a CPU.
 const END_STARVED_MS: u64 = 60_000;
 
 /// See the table above.
@@ -232,7 +232,7 @@ fn run_worker() {
 /// fences of others takes 10 ms.
 ///
 /// Waits until the threads have ended, for a second at most: if one is in a callback that takes
-/// longer, it ends later. For a minute where one waits for a CPU. Not for signal handlers.
+/// longer, it ends later. For a minute while one runs, or waits for a CPU. Not for signal handlers.
 /// Calling it again changes nothing.
 pub fn before_sandbox() {
     if sandbox::is_entered() {
