@@ -61,7 +61,8 @@
  *       Threads of the library that run deferred calls. With 0 it starts none: the program calls
  *       sheaves_rcu_reclaim or rcu::defer::reclaim, and unused memory returns only when something
  *       is freed. With slots there is one for each CPU that the program may use, 16 at most, each
- *       bound to its CPU.
+ *       bound to its CPU. A thread that a call starts is bound to it as well, and so is a program
+ *       that it starts other than by fork and execve: by posix_spawn, system or vfork.
  *   SHEAVES_RCU_AGE_MS: 1 to 60000; default: 20
  *       How long something deferred waits, in milliseconds, before a grace period is started for
  *       it.
