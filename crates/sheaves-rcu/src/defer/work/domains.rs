@@ -153,11 +153,7 @@ fn visit_first(_: &Driver) -> (bool, Option<u64>) {
     if ready > 0 || !waits {
         calls.wait_since(if waits { clock::coarse_ms() } else { 0 });
     }
-    let since_ms = calls.since_ms;
-    if waits {
-        let age_ms = clock::coarse_ms().saturating_sub(since_ms);
-        stall::report_domain(age_ms * 1_000_000, &mut calls.is_reported);
-    }
+    let (since_ms, mut is_reported) = (calls.since_ms, calls.is_reported);
     if calls.heads.is_empty() {
         ring.unlink_first(domain);
     } else {
@@ -168,6 +164,12 @@ fn visit_first(_: &Driver) -> (bool, Option<u64>) {
         // Relaxed: the lock orders; a barrier that has read it before sleeps no longer.
         RAN.fetch_add(1, Ordering::Relaxed);
         futex::wake_all(&RAN);
+    }
+    if waits {
+        // Without the lock: a write may wait. The domain has callbacks, so it stays.
+        let age_ms = clock::coarse_ms().saturating_sub(since_ms);
+        stall::report_domain(age_ms * 1_000_000, &mut is_reported);
+        RING.lock().calls(domain).is_reported = is_reported;
     }
     (ready > 0, waits.then_some(since_ms))
 }
