@@ -269,6 +269,28 @@ fn futures_come_to_their_end_in_a_sandbox() {
     two_futures_end(sheaves_rcu::defer::before_sandbox);
 }
 
+/// The library's thread does not wait for its own end.
+#[test]
+fn a_waker_may_announce_a_sandbox() {
+    struct Announce(Sender<()>);
+    impl Wake for Announce {
+        fn wake(self: Arc<Self>) {
+            sheaves_rcu::defer::before_sandbox();
+            self.0.send(()).expect("the test waits");
+        }
+    }
+    if in_own_process("futures::a_waker_may_announce_a_sandbox") {
+        return;
+    }
+    let (sender, ends) = channel();
+    let waker = Waker::from(Arc::new(Announce(sender)));
+    let reader = Reader::start();
+    let mut future = pin!(Cookie::get().finished());
+    assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    drop(reader);
+    ends.recv_timeout(Duration::from_secs(20)).expect("it does not return");
+}
+
 /// Visits of a domain whose readers are in the way do not keep the library's thread from futures.
 #[test]
 fn futures_come_to_their_end_beside_a_long_section_of_a_domain() {

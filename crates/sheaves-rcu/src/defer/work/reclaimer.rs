@@ -125,8 +125,7 @@ fn run() {
     THREAD.store(tls::thread_pointer(), Ordering::Relaxed);
     request::note_process(true);
     // One at a time: the one before may be about to end, and its workers.
-    let is_other = |id| id != thread::id();
-    for _ in (0..END_CHECKS).take_while(|_| thread::own().any(is_other)) {
+    for _ in (0..END_CHECKS).take_while(|_| others().next().is_some()) {
         thread::sleep_ns(END_CHECK_NS);
     }
     if RCU_RECLAIMERS.get() == SLOTS {
@@ -256,10 +255,16 @@ pub fn before_sandbox() {
         END_MS..END_STARVED_MS => id == thread::STARTING || thread::is_runnable(id),
         _ => false,
     };
-    while !driver::is_inside_call() && thread::own().any(may_wait_for) {
+    while !driver::is_inside_call() && others().any(may_wait_for) {
         bell::wake_from(UNTIL_AGE);
         thread::sleep_ns(END_CHECK_NS);
     }
+}
+
+/// The library's threads but the calling one, which may run a waker or another function of the
+/// program's.
+fn others() -> impl Iterator<Item = i32> {
+    thread::own().filter(|id| *id != thread::id())
 }
 
 /// The time between two checks whether a thread has ended.
