@@ -46,12 +46,6 @@ impl Operation {
         }
     }
 
-    /// How often it is counted; the least counts. A grace period reads the clock, which takes up to
-    /// 28 instructions more in three of ten turns.
-    pub(crate) fn turns(self) -> usize {
-        if self == Operation::GracePeriod { 8 } else { 1 }
-    }
-
     /// It does the same with any number of slots.
     pub(crate) fn is_constant(self) -> bool {
         matches!(self, Operation::Alloc | Operation::Free | Operation::Add)
@@ -102,8 +96,8 @@ const OBJECTS: usize = 80;
 /// What each thread allocates and frees, so that its slot holds a sheaf when it is drained.
 const HELD: usize = 4;
 
-/// Executes all operations. It gives the turn to the process that counts before and after each
-/// turn of each operation, and at the end.
+/// Executes all operations, each one twice. It gives the turn to the process that counts before and
+/// after each one, and at the end.
 pub(crate) fn run(shape: Shape) {
     let cache = Arc::new(Cache::new("costs", layout(), Options::default()).expect("a cache"));
     let turn = Arc::new(Barrier::new(shape.used));
@@ -121,8 +115,8 @@ pub(crate) fn run(shape: Shape) {
     }
     let mut world = World { shape, cache, turn, objects: Vec::with_capacity(OBJECTS) };
     for operation in Operation::ALL {
-        // The first turn is not counted: it finds what is used for the first time.
-        for _ in 0..=operation.turns() {
+        // The first time is not counted: it finds what is used for the first time.
+        for _ in 0..2 {
             world.prepare(operation);
             pause();
             world.execute(operation);

@@ -1,7 +1,8 @@
 //! Executes a part of another process step by step, and counts.
 //!
 //! The other process runs this program, too, at other addresses. A critical section of rseq counts
-//! as one instruction: a step in it would end it, and it is the same for each number of slots.
+//! as one instruction: a step in it would end it, and it is the same for each number of slots. What
+//! reads the clock does not count: it begins again when the kernel's timer has run meanwhile.
 
 use core::ops::Range;
 use std::os::unix::process::CommandExt as _;
@@ -26,6 +27,8 @@ pub(crate) struct Tracee {
     thread: Traced,
     /// Of the process.
     detours: Vec<Detour>,
+    /// The kernel's code in the process, which reads the clock.
+    vdso: Range<usize>,
 }
 
 const SYSTEM_CALL: [u8; 2] = [0x0F, 0x05];
@@ -45,9 +48,11 @@ impl Tracee {
         unsafe { command.pre_exec(traced::submit) };
         let process = command.spawn().expect("it starts");
         let thread = Traced(process.id().cast_signed());
-        let mut tracee = Tracee { process, thread, detours: Vec::new() };
+        let mut tracee = Tracee { process, thread, detours: Vec::new(), vdso: 0..0 };
         assert_eq!(signal(thread.wait()), libc::SIGTRAP, "once it has started");
-        let moved = base_of(&tracee.process.id().to_string()).wrapping_sub(base_of("self"));
+        let id = tracee.process.id().to_string();
+        tracee.vdso = mapping(&id, "[vdso]").unwrap_or_default();
+        let moved = base_of(&id).wrapping_sub(base_of("self"));
         tracee.detours = sections::of_program().into_iter().map(|one| detour(one, moved)).collect();
         tracee.skip();
         tracee
@@ -58,7 +63,7 @@ impl Tracee {
         let mut costs = Costs::default();
         loop {
             let address = machine::ip(self.thread);
-            costs.instructions += 1;
+            costs.instructions += usize::from(!self.vdso.contains(&address));
             costs.system_calls += usize::from(self.is_system_call(address));
             let detour = self.detours.iter().find(|detour| detour.section.contains(&address));
             let signal = match detour {
@@ -117,10 +122,16 @@ impl Drop for Tracee {
 
 /// Where a process has this program, which is the first file of its mappings.
 fn base_of(process: &str) -> usize {
+    mapping(process, "/").expect("a file").start
+}
+
+/// The first mapping of a process whose line has this text.
+fn mapping(process: &str, text: &str) -> Option<Range<usize>> {
     let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).expect("its mappings");
-    let file = maps.lines().find(|line| line.contains('/')).expect("a file");
-    let (base, _) = file.split_once('-').expect("a range");
-    usize::from_str_radix(base, 16).expect("an address")
+    let line = maps.lines().find(|line| line.contains(text))?;
+    let (start, end) = line.split(' ').next()?.split_once('-')?;
+    let [start, end] = [start, end].map(|one| usize::from_str_radix(one, 16).expect("an address"));
+    Some(start..end)
 }
 
 /// A section of this program, in another process where it is moved by some bytes.
