@@ -9,6 +9,9 @@ use sheaves_rcu::{Srcu, SrcuGuard};
 mod children;
 #[expect(dead_code, reason = "shared with other test programs, which use all of it")]
 mod configurations;
+mod full_stderr;
+
+use full_stderr::in_front_of_full_stderr;
 
 fn assert_send<T: Send>(value: T) -> T {
     value
@@ -250,36 +253,44 @@ fn no_thread_waits_for_the_report_of_a_long_section() {
     }
     sheaves_rcu::stall::set_timeout_ms(50);
     let domain: &'static Srcu = Box::leak(Box::new(Srcu::new().unwrap()));
-    let mut pipe = [0; 2];
-    // SAFETY: the descriptors are valid for the call to fill.
-    assert_eq!(unsafe { libc::pipe2(pipe.as_mut_ptr(), libc::O_NONBLOCK) }, 0);
-    for bytes in [vec![0; 4096], vec![0; 1]] {
-        // SAFETY: the bytes are valid; without room the call fails.
-        while unsafe { libc::write(pipe[1], bytes.as_ptr().cast(), bytes.len()) } > 0 {}
-    }
-    // SAFETY: integers only, here and below.
-    assert_eq!(unsafe { libc::fcntl(pipe[1], libc::F_SETFL, 0) }, 0);
-    // SAFETY: as above.
-    let before = unsafe { libc::dup(2) };
-    // SAFETY: as above.
-    assert_eq!(unsafe { libc::dup2(pipe[1], 2) }, 2);
     let guard = domain.read();
-    domain.defer(|| ());
-    // Meanwhile the library's thread reports the section.
-    std::thread::sleep(Duration::from_secs(1));
-    let (say_done, done) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
+    let is_done = in_front_of_full_stderr(|| {
         domain.defer(|| ());
-        say_done.send(())
+        // Meanwhile the library's thread reports the section.
+        std::thread::sleep(Duration::from_secs(1));
+        let (say_done, done) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            domain.defer(|| ());
+            say_done.send(())
+        });
+        done.recv_timeout(Duration::from_secs(20))
     });
-    let is_done = done.recv_timeout(Duration::from_secs(20));
-    // SAFETY: as above.
-    assert_eq!(unsafe { libc::dup2(before, 2) }, 2);
-    // Ends the wait of the line.
-    // SAFETY: as above; opened by this test.
-    pipe.into_iter().for_each(|end| _ = unsafe { libc::close(end) });
     drop(guard);
     is_done.expect("a thread waits for the report");
+}
+
+/// The same of threads that wait for readers: another one leads.
+#[test]
+fn no_grace_period_waits_for_the_report_of_a_long_section() {
+    if configurations::in_own_process("no_grace_period_waits_for_the_report_of_a_long_section") {
+        return;
+    }
+    sheaves_rcu::stall::set_timeout_ms(50);
+    let domain: &'static Srcu = Box::leak(Box::new(Srcu::new().unwrap()));
+    let guard = domain.read();
+    let is_done = in_front_of_full_stderr(|| {
+        std::thread::spawn(|| domain.synchronize());
+        // Meanwhile it reports the section.
+        std::thread::sleep(Duration::from_secs(1));
+        drop(guard);
+        let (say_done, done) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            domain.synchronize();
+            say_done.send(())
+        });
+        done.recv_timeout(Duration::from_secs(20))
+    });
+    is_done.expect("a grace period waits for the report");
 }
 
 #[test]

@@ -43,10 +43,11 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 use sheaves_sys::fork::{self, Handlers};
 use sheaves_sys::membarrier::Reach;
-use sheaves_sys::{clock, futex, probe, report, request, thread, tls};
+use sheaves_sys::{clock, futex, probe, report, thread, tls};
 
+use super::backoff::{Backoff, NAP_NS_MAX};
 use super::expedite::{self, Urgency};
-use super::stall::{self, SHARED};
+use super::stall::{self, SHARED, Stall};
 use super::times;
 use crate::protocol::generation::{Generations, Sleep};
 use crate::protocol::reader::{Readers, STEP};
@@ -70,14 +71,11 @@ const SPINS: u32 = 200;
 const SLEEP_NS: u64 = 100_000_000;
 /// Rounds in which the leader spins before it sleeps.
 const SCAN_SPINS: u32 = 200;
-/// Shortest and longest sleep of the leader.
-const NAP_NS: u64 = 10_000;
-const NAP_NS_MAX: u64 = 1_000_000;
 /// Shortest sleep of a leader that a reader wakes.
 const NAP_NS_WOKEN: u64 = 200_000;
 
-/// Waiting would deadlock: the calling thread is inside a read section, or in the function of
-/// [`crate::stall::set_callback`], whose caller leads the grace period.
+/// Waiting would deadlock: the calling thread is inside a read section. Or it is in the function of
+/// [`crate::stall::set_callback`], which is not called for the stall of another one meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InsideReader;
 
@@ -114,7 +112,7 @@ pub(crate) fn next() -> u64 {
     number
 }
 
-/// The lead, until this is dropped, also by a panic of the program's function for stalls.
+/// The lead, until this is dropped.
 pub(super) struct Lead<'a>(&'a Generations);
 
 impl<'a> Lead<'a> {
@@ -144,7 +142,7 @@ pub(crate) fn refuse_inside_reader() -> Result<(), InsideReader> {
     Ok(())
 }
 
-/// True if the calling thread would wait for itself.
+/// True if the calling thread may not wait, see [`InsideReader`].
 pub(crate) fn is_inside_reader() -> bool {
     section::is_reading() || stall::is_calling_here()
 }
@@ -158,16 +156,24 @@ pub(crate) fn wait_for(number: u64, urgency: Urgency) {
     wait_on(&GENERATIONS, number, || (), || lead_until(number, urgency));
 }
 
-/// [`wait_for`] in any domain. `lead` leads its grace periods; `check` is called in each round.
-pub(crate) fn wait_on(generations: &Generations, number: u64, check: impl Fn(), lead: impl Fn()) {
+/// [`wait_for`] in any domain. `lead` leads its grace periods, until there is something to report;
+/// `check` is called in each round.
+pub(crate) fn wait_on(
+    generations: &Generations,
+    number: u64,
+    check: impl Fn(),
+    lead: impl Fn() -> Option<Stall>,
+) {
     let may_go_on = |_| {
         core::hint::spin_loop();
         generations.is_complete(number) || !generations.is_led()
     };
     while !generations.is_complete(number) {
         check();
-        if let Some(_leading) = Lead::take(generations) {
-            lead();
+        if let Some(leading) = Lead::take(generations) {
+            let stall = lead();
+            drop(leading);
+            stall::report(stall);
         } else if !(0..SPINS).any(may_go_on) {
             fences::enter_idle();
             generations.sleep(number, &Futex);
@@ -175,22 +181,26 @@ pub(crate) fn wait_on(generations: &Generations, number: u64, check: impl Fn(), 
     }
 }
 
-/// Leads until a grace period is over.
-fn lead_until(number: u64, urgency: Urgency) {
+/// Leads until a grace period is over, or there is something to report.
+fn lead_until(number: u64, urgency: Urgency) -> Option<Stall> {
     while !GENERATIONS.is_complete(number) {
         let led = begin();
         while fence_and_advance_sequence(led, true, Reach::Interrupts) != MembarrierOutcome::Done {
             thread::sleep_ns(NAP_NS_MAX);
         }
-        wait_for_readers(urgency);
+        let stall = wait_for_readers(urgency);
+        if stall.is_some() {
+            return stall;
+        }
         complete(led);
     }
+    None
 }
 
 /// Leads without waiting, as far as it can, if no other thread leads. True if it lacks a
 /// membarrier, which this thread may not call. Async-signal-safe.
 pub(crate) fn lead_without_waiting(number: u64, urgency: Urgency, reach: Reach) -> bool {
-    let Some(_lead) = Lead::take(&GENERATIONS) else { return false };
+    let Some(leading) = Lead::take(&GENERATIONS) else { return false };
     // At most twice: the grace period that was under way, and the requested one.
     while !GENERATIONS.is_complete(number)
         && (GENERATIONS.under_way().is_some() || expedite::may_begin(urgency, began_ns()))
@@ -203,9 +213,12 @@ pub(crate) fn lead_without_waiting(number: u64, urgency: Urgency, reach: Reach) 
         }
         if let Some(record) = first_in_the_way() {
             if reach == Reach::Interrupts {
-                stall::check_reader(record, clock::fine_ns().saturating_sub(began_ns()));
+                let age_ns = clock::fine_ns().saturating_sub(began_ns());
+                let stall = stall::check_reader(record, age_ns);
+                drop(leading);
+                stall::report(stall);
             }
-            break;
+            return false;
         }
         complete(led);
     }
@@ -286,14 +299,18 @@ fn first_in_the_way() -> Option<u32> {
     found.or_else(|| (OVERFLOW.load(Ordering::Acquire) != 0).then_some(SHARED))
 }
 
-/// Repeats step 3 until every reader has passed.
-fn wait_for_readers(urgency: Urgency) {
+/// Repeats step 3 until every reader has passed, or there is something to report.
+fn wait_for_readers(urgency: Urgency) -> Option<Stall> {
     let mut backoff = Backoff::new(began_ns());
     let spins = if expedite::is_urgent(urgency) { 4 * SCAN_SPINS } else { SCAN_SPINS };
     while let Some(record) = first_in_the_way() {
         let check = |age_ns| stall::check_reader(record, age_ns);
-        backoff.once(spins, check, |nap_ns| sleep_beside(record, nap_ns));
+        let stall = backoff.once(spins, check, |nap_ns| sleep_beside(record, nap_ns));
+        if stall.is_some() {
+            return stall;
+        }
     }
+    None
 }
 
 /// Sleeps until the reader of a record, or [`SHARED`], has left its section, or for this time. A
@@ -304,32 +321,6 @@ fn sleep_beside(record: u32, nap_ns: u64) {
         SHARED => thread::sleep_ns(nap_ns),
         // The reader may want this CPU: the leader leaves it alone for longer.
         _ => section::sleep_until_ended(&registry::record(record).reader, nap_ns.max(NAP_NS_WOKEN)),
-    }
-}
-
-/// How a leader waits for readers: it spins, then sleeps for an eighth of the period's age at most.
-pub(super) struct Backoff {
-    began_ns: u64,
-    rounds: u32,
-}
-
-impl Backoff {
-    pub(super) fn new(began_ns: u64) -> Backoff {
-        Backoff { began_ns, rounds: 0 }
-    }
-
-    /// One round. Before it sleeps it calls `check` with the age, and it answers tools, which may
-    /// ask just because no grace period ends.
-    pub(super) fn once(&mut self, spins: u32, check: impl FnOnce(u64), sleep: impl FnOnce(u64)) {
-        self.rounds = self.rounds.saturating_add(1);
-        if self.rounds < spins {
-            core::hint::spin_loop();
-        } else {
-            let age_ns = clock::fine_ns().saturating_sub(self.began_ns);
-            check(age_ns);
-            request::answer();
-            sleep((age_ns / 8).clamp(NAP_NS, NAP_NS_MAX));
-        }
     }
 }
 
@@ -378,11 +369,11 @@ sheaves_sys::announce_when_loaded!(GracePeriods, &HANDLERS);
 
 /// In the child of a fork a grace period that was under way begins again with its number. A fork
 /// does not wait for the leader, which may wait for the thread that forks. A thread that leads
-/// forks only in a signal handler or the program's function for stalls, and goes on leading.
+/// forks only in a signal handler, and goes on leading.
 fn restart_in_child() {
     if GENERATIONS.leader() != tls::thread_pointer() {
         sheaves_sys::restart_word!(SCANNING, false);
         GENERATIONS.restart_in_child();
-        stall::restart_in_child();
     }
+    stall::restart_in_child();
 }

@@ -38,7 +38,8 @@ use sheaves_sys::lock::Word;
 use sheaves_sys::membarrier::Reach;
 use sheaves_sys::{clock, fork, futex, probe, report, thread};
 
-use super::period::{self, Backoff, Futex, Lead};
+use super::backoff::Backoff;
+use super::period::{self, Futex, Lead};
 use super::stall;
 use crate::heads::Calls;
 use crate::protocol::generation::Generations;
@@ -100,6 +101,7 @@ const POLLS: u32 = 64;
 /// | `writing_off` | the same | held while it writes off the sections of other processes |
 /// | `has_flipped` | the leader | steps 1 and 2 are done for the grace period that is under way |
 /// | `since_ns`, `left` | the leader | when step 1 or 3 has summed `left`, 0 for not yet; the sum |
+/// | `reported` | the leader | the last grace period whose stall was reported |
 pub struct Srcu {
     counts: PerCpu<Counts>,
     access: Access,
@@ -110,6 +112,7 @@ pub struct Srcu {
     has_flipped: AtomicBool,
     left: AtomicU64,
     since_ns: AtomicU64,
+    reported: AtomicU64,
     /// Under the lock of `defer/work/domains.rs`.
     pub(crate) calls: UnsafeCell<Calls<Srcu>>,
 }
@@ -120,6 +123,7 @@ unsafe impl Sync for Srcu {}
 unsafe impl Send for Srcu {}
 
 /// A read section of a domain. It ends when the guard is dropped, in any thread.
+#[derive(Debug)]
 #[must_use = "the read section ends when the guard is dropped"]
 pub struct SrcuGuard<'domain> {
     /// Where the begin of the section was counted.
@@ -150,6 +154,7 @@ impl Srcu {
             has_flipped: AtomicBool::new(false),
             left: AtomicU64::new(0),
             since_ns: AtomicU64::new(0),
+            reported: AtomicU64::new(0),
             calls: UnsafeCell::new(Calls::new()),
         })
     }
@@ -202,13 +207,17 @@ impl Srcu {
         // In each round: a handler that interrupts this may fork.
         let write_off = || _ = self.write_off_other_processes();
         period::wait_on(&self.generations, number, write_off, || {
-            let (mut backoff, mut is_reported) = (Backoff::new(clock::fine_ns()), false);
+            let (mut backoff, mut stall) = (Backoff::new(clock::fine_ns()), None);
             self.lead_until(number, || {
                 write_off();
-                let check = |age_ns| stall::report_domain(age_ns, &mut is_reported);
-                backoff.once(SPINS, check, thread::sleep_ns);
-                true
+                // Relaxed: only leaders write it, and pass it on with the lead.
+                let begun = self.generations.begun();
+                let is_new = || self.reported.swap(begun, Ordering::Relaxed) != begun;
+                let check = |age_ns| stall::check_domain(age_ns, is_new);
+                stall = backoff.once(SPINS, check, thread::sleep_ns);
+                stall.is_none()
             });
+            stall
         });
     }
 
@@ -267,7 +276,7 @@ impl Srcu {
         let other = self.index.load(Ordering::Relaxed) ^ SECOND;
         let open = |left: u64| self.entered(other).sum().wrapping_sub(left).cast_signed();
         if self.since_ns.load(Ordering::Relaxed) == 0 {
-            let left = self.left(other).sum();
+            let left = left(self.entered(other)).sum();
             // Only equal sums are worth a fence, and those of an error.
             if open(left) > 0 {
                 return false;
@@ -292,10 +301,6 @@ impl Srcu {
     fn entered(&self, index: usize) -> CellRef<'_, u64> {
         // SAFETY: an index of this domain, whose counts are borrowed.
         unsafe { CellRef::at(index) }
-    }
-
-    fn left(&self, index: usize) -> CellRef<'_, u64> {
-        left(self.entered(index))
     }
 
     fn indexes(&self) -> [usize; 2] {
@@ -330,8 +335,8 @@ impl Srcu {
     #[cold]
     fn write_off(&self, before: u32, wanted: u32) {
         for index in self.indexes() {
-            let open = self.entered(index).sum().wrapping_sub(self.left(index).sum());
-            self.left(index).add(open);
+            let open = self.entered(index).sum().wrapping_sub(left(self.entered(index)).sum());
+            left(self.entered(index)).add(open);
         }
         // A leader that a handler has interrupted, which has forked, goes on.
         let (forks, mask) = ((before / FORK) as usize, (u32::MAX / FORK) as usize);
@@ -390,11 +395,5 @@ impl Drop for SrcuGuard<'_> {
 impl fmt::Debug for Srcu {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Srcu").field("grace_periods", &self.generations.completed()).finish()
-    }
-}
-
-impl fmt::Debug for SrcuGuard<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SrcuGuard").finish_non_exhaustive()
     }
 }

@@ -1,8 +1,9 @@
 //! Stall reports: which reader delays a grace period.
 //!
 //! When a grace period has been under way for a second ([`set_timeout_ms`],
-//! `SHEAVES_RCU_STALL_MS`), its leader writes one line about one reader that it waits for, with
-//! functions on its stack if it sleeps, and calls the program's function ([`set_callback`]).
+//! `SHEAVES_RCU_STALL_MS`), its leader gives the lead up, because the report may take long. Then it
+//! writes one line about one reader that it has waited for, with functions on its stack if it
+//! sleeps, and calls the program's function ([`set_callback`]).
 
 use core::fmt::Display;
 use core::panic::Location;
@@ -25,7 +26,8 @@ const CHECK_NS_MAX: u64 = 1_000_000_000;
 pub(crate) const SHARED: u32 = u32::MAX;
 
 static CALLBACK: FnCell<fn(&Stall)> = FnCell::new();
-/// The thread pointer of the leader that runs the program's function, 0 for none. Written by it.
+/// The thread pointer of the thread that makes a report, 0 for none. Written by it: as the leader,
+/// and when the report is made.
 static CALLING: AtomicUsize = AtomicUsize::new(0);
 /// The grace period that is under way was reported. Written by leaders.
 static IS_REPORTED: AtomicBool = AtomicBool::new(false);
@@ -46,9 +48,16 @@ pub struct Stall {
     pub entered: Option<&'static Location<'static>>,
     name: [u8; NAME_BYTES],
     name_bytes: usize,
+    /// Of an SRCU domain, whose readers are not known.
+    is_srcu: bool,
 }
 
 impl Stall {
+    const fn new(age_ms: u64, is_srcu: bool) -> Stall {
+        let (name, name_bytes) = ([0; NAME_BYTES], 0);
+        Stall { thread: 0, has_ended: false, age_ms, entered: None, name, name_bytes, is_srcu }
+    }
+
     /// The thread's name, empty where it cannot be read.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -67,8 +76,8 @@ pub fn set_timeout_ms(milliseconds: u64) {
 ///
 /// It runs in a thread that waits for readers or polls a cookie: under the program's locks that
 /// this thread holds, but none of this library's, and in a signal handler if cookies are polled
-/// there. The grace period does not advance while it runs. It may read; waiting for readers is
-/// refused as inside a read section. It may panic where unwinding out of its caller is sound.
+/// there. No other call is made while it runs. It may read; waiting for readers is refused as
+/// inside a read section. It may panic where unwinding out of its caller is sound.
 pub fn set_callback(callback: Option<fn(&Stall)>) {
     CALLBACK.set(callback);
 }
@@ -79,25 +88,25 @@ pub(super) fn begin() {
     IS_REPORTED.store(false, Ordering::Relaxed);
 }
 
-/// Checks record `number`, or [`SHARED`], which is in the way of a grace period. For the leader.
+/// Checks record `number`, or [`SHARED`], which is in the way of a grace period. For the leader,
+/// which passes the result to [`report`] when it has given the lead up.
 #[cold]
-pub(crate) fn check_reader(number: u32, age_ns: u64) {
+#[must_use]
+pub(crate) fn check_reader(number: u32, age_ns: u64) -> Option<Stall> {
     let record = (number != SHARED).then(|| registry::record(number));
     if age_ns >= ALIVE_NS && record.is_some() && is_gone(number) {
-        return;
+        return None;
     }
-    let timeout = options::RCU_STALL_MS.get();
     // The function may take any lock: a thread that holds one leaves the report to a later check.
-    if timeout == 0 || age_ns / 1_000_000 < timeout || lock::is_any_held_here() {
-        return;
+    // Relaxed: only leaders store a pointer, and pass it on with the lead.
+    if !is_late(age_ns) || lock::is_any_held_here() || CALLING.load(Ordering::Relaxed) != 0 {
+        return None;
     }
     // Relaxed: only leaders write it, and pass it on with the lead.
     if IS_REPORTED.swap(true, Ordering::Relaxed) {
-        return;
+        return None;
     }
-    let (age_ms, name) = (age_ns / 1_000_000, [0; NAME_BYTES]);
-    let mut stall =
-        Stall { thread: 0, has_ended: false, age_ms, entered: None, name, name_bytes: 0 };
+    let mut stall = Stall::new(age_ns / 1_000_000, false);
     if let Some(record) = record {
         let owner = record.owner.load();
         (stall.thread, stall.has_ended) = (owner.thread(), owner.is_held());
@@ -110,9 +119,15 @@ pub(crate) fn check_reader(number: u32, age_ns: u64) {
             stall.name_bytes = thread::name(stall.thread, &mut stall.name);
         }
     }
-    probe::stall(stall.thread as usize, age_ms as usize);
-    write(&stall);
-    call(&stall);
+    // Relaxed: another thread only checks that it is not 0, see above.
+    CALLING.store(tls::thread_pointer(), Ordering::Relaxed);
+    Some(stall)
+}
+
+/// True if a grace period of this age is to be reported.
+fn is_late(age_ns: u64) -> bool {
+    let timeout = options::RCU_STALL_MS.get();
+    timeout != 0 && age_ns / 1_000_000 >= timeout
 }
 
 /// True if a record has become free, because its thread is gone. False before it is time for a
@@ -131,21 +146,32 @@ fn is_gone(number: u32) -> bool {
     is_gone
 }
 
-/// [`check_reader`] for an SRCU domain, whose readers are not known.
+/// [`check_reader`] for an SRCU domain. `is_new` notes that it is reported, if it was not before.
 #[cold]
-pub(crate) fn report_domain(age_ns: u64, is_reported: &mut bool) {
-    let (timeout, age_ms) = (options::RCU_STALL_MS.get(), age_ns / 1_000_000);
-    if !*is_reported && timeout != 0 && age_ms >= timeout {
-        *is_reported = true;
-        probe::stall(0, age_ms as usize);
-        report::report(format_args!(
-            "rcu: an SRCU read section has delayed a grace period for {age_ms} ms"
-        ));
+#[must_use]
+pub(crate) fn check_domain(age_ns: u64, is_new: impl FnOnce() -> bool) -> Option<Stall> {
+    (is_late(age_ns) && is_new()).then(|| Stall::new(age_ns / 1_000_000, true))
+}
+
+/// Reports what a check has found. Not for leaders, nor under a lock: a write may wait.
+pub(crate) fn report(stall: Option<Stall>) {
+    let Some(stall) = stall else { return };
+    let calling = (!stall.is_srcu).then(|| Calling);
+    probe::stall(stall.thread as usize, stall.age_ms as usize);
+    write(&stall);
+    if let Some(function) = CALLBACK.get().filter(|_| calling.is_some()) {
+        function(&stall);
     }
 }
 
 fn write(stall: &Stall) {
     let (thread, name, age) = (stall.thread, stall.name(), stall.age_ms);
+    if stall.is_srcu {
+        report::report(format_args!(
+            "rcu: an SRCU read section has delayed a grace period for {age} ms"
+        ));
+        return;
+    }
     if thread == 0 {
         report::report(format_args!("rcu: a thread has been in an RCU read section for {age} ms"));
         return;
@@ -165,32 +191,24 @@ fn write(stall: &Stall) {
     report::report(format_args!("rcu: thread {thread} {what}{entered}{stack}"));
 }
 
-fn call(stall: &Stall) {
-    let Some(function) = CALLBACK.get() else { return };
-    // Relaxed: only the thread itself finds its pointer there.
-    CALLING.store(tls::thread_pointer(), Ordering::Relaxed);
-    let _calling = Calling;
-    function(stall);
-}
-
-/// The program's function runs in this thread, until this is dropped.
+/// This thread makes a report, until this is dropped.
 struct Calling;
 
 impl Drop for Calling {
     fn drop(&mut self) {
-        // Relaxed: as in `call`.
+        // Relaxed: as in `check_reader`.
         CALLING.store(0, Ordering::Relaxed);
     }
 }
 
-/// True if the calling thread, as a leader, runs the program's function.
+/// True if the calling thread makes a report: it may be inside the program's function.
 pub(crate) fn is_calling_here() -> bool {
     // Relaxed: only the thread itself has stored its pointer there.
     CALLING.load(Ordering::Relaxed) == tls::thread_pointer()
 }
 
-/// In the child of a fork whose leader is gone, and maybe in the function.
+/// In the child of a fork, whose thread may make a report.
 pub(crate) fn restart_in_child() {
-    sheaves_sys::restart_word!(CALLING, 0);
+    sheaves_sys::restart_word!(CALLING, if is_calling_here() { tls::thread_pointer() } else { 0 });
     sheaves_sys::restart_word!(IS_REPORTED, false);
 }

@@ -15,6 +15,8 @@ mod counts;
 mod errno;
 mod exits;
 mod forks;
+#[path = "../full_stderr/mod.rs"]
+mod full_stderr;
 mod futures;
 mod leaked;
 mod leaks;

@@ -8,6 +8,8 @@ use std::time::Instant;
 
 use sheaves_rcu::{Cookie, read, stall, synchronize};
 
+use crate::configurations::in_own_process;
+use crate::full_stderr::in_front_of_full_stderr;
 use crate::{Reader, alone, children};
 
 /// Sets the function and a short timeout, until this is dropped.
@@ -56,6 +58,29 @@ fn a_stalled_reader_is_named() {
     assert!(thread > 0);
     assert_eq!(name, "holds-up");
     assert_eq!(entered, cfg!(debug_assertions));
+}
+
+/// A line waits where standard error is a pipe that nothing empties. Then another thread leads.
+#[test]
+fn no_grace_period_waits_for_a_report() {
+    if in_own_process("stalls::no_grace_period_waits_for_a_report") {
+        return;
+    }
+    stall::set_timeout_ms(50);
+    let reader = Reader::start();
+    let is_done = in_front_of_full_stderr(|| {
+        std::thread::spawn(synchronize);
+        // Meanwhile it reports the reader.
+        std::thread::sleep(Duration::from_secs(1));
+        drop(reader);
+        let (say_done, done) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            synchronize().unwrap();
+            say_done.send(())
+        });
+        done.recv_timeout(Duration::from_secs(20))
+    });
+    is_done.expect("a grace period waits for the report");
 }
 
 static REFUSED: AtomicUsize = AtomicUsize::new(0);

@@ -17,6 +17,7 @@
 //! A domain is on the ring exactly while it has callbacks that are not done. Others add it at the
 //! end; only the driver moves the first one there, or takes it off. It uses no domain after that.
 
+use core::mem::replace;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use sheaves_sys::lock::Lock;
@@ -153,7 +154,9 @@ fn visit_first(_: &Driver) -> (bool, Option<u64>) {
     if ready > 0 || !waits {
         calls.wait_since(if waits { clock::coarse_ms() } else { 0 });
     }
-    let (since_ms, mut is_reported) = (calls.since_ms, calls.is_reported);
+    let since_ms = calls.since_ms;
+    let age_ns = clock::coarse_ms().saturating_sub(since_ms) * 1_000_000;
+    let stall = stall::check_domain(age_ns, || waits && !replace(&mut calls.is_reported, true));
     if calls.heads.is_empty() {
         ring.unlink_first(domain);
     } else {
@@ -165,12 +168,7 @@ fn visit_first(_: &Driver) -> (bool, Option<u64>) {
         RAN.fetch_add(1, Ordering::Relaxed);
         futex::wake_all(&RAN);
     }
-    if waits {
-        // Without the lock: a write may wait. The domain has callbacks, so it stays.
-        let age_ms = clock::coarse_ms().saturating_sub(since_ms);
-        stall::report_domain(age_ms * 1_000_000, &mut is_reported);
-        RING.lock().calls(domain).is_reported = is_reported;
-    }
+    stall::report(stall);
     (ready > 0, waits.then_some(since_ms))
 }
 
