@@ -306,7 +306,8 @@ fn child() {
 }
 
 /// In the child of a fork there is no reclaimer, unless it has forked; a worker that has forked
-/// becomes it. Requests, and what was not sealed, wait for the first thread that defers or polls.
+/// becomes it. Requests, and what was not sealed, wait for it, or for the first thread that defers
+/// or polls.
 fn restart(was_worker: bool) {
     let is_reclaimer = was_worker || is_reclaimer();
     restart_word!(RUNNING, if is_reclaimer { BEGUN } else { 0 });
@@ -314,7 +315,7 @@ fn restart(was_worker: bool) {
     restart_word!(THREAD, if is_reclaimer { tls::thread_pointer() } else { 0 });
     thread::restart_in_child(is_reclaimer);
     keeper::restart_in_child();
-    bell::restart_in_child(!is_reclaimer && (seal_in_child() | pressure::disarm().is_some()));
+    bell::restart_in_child(seal_in_child() | pressure::disarm().is_some());
 }
 
 /// Seals what slots and channels have: what is deferred next begins a new sheaf, and so arms the
