@@ -500,9 +500,10 @@ SHEAVES_API void sheaves_free_aligned_sized(void *block, size_t align, size_t si
 // process and its children. Deferred calls then run only in sheaves_rcu_reclaim and in what waits
 // for them (sheaves_rcu_barrier, sheaves_srcu_barrier, sheaves_srcu_destroy), and a grace period
 // may take 10 ms. Heap profiles end, the command sheaves gets no answer, and nothing is reported
-// on standard error any more. Waits for a second at most, or for a minute while a thread of the
-// library runs, or waits for a CPU. Not for signal handlers. The preload object calls this by
-// itself before prctl(PR_SET_SECCOMP) and syscall(SYS_seccomp).
+// on standard error any more. Waits until the threads have ended: for a second at most, or for a
+// minute while one of them runs or waits for a CPU; in a deferred call not at all. Not for signal
+// handlers. The preload object calls this by itself before prctl(PR_SET_SECCOMP) and
+// syscall(SYS_seccomp).
 SHEAVES_API
 void sheaves_before_sandbox(void);
 

@@ -13,9 +13,9 @@ use sheaves_sys::request;
 /// object calls this by itself when the program calls `prctl(PR_SET_SECCOMP)` or
 /// `syscall(SYS_seccomp)`.
 ///
-/// Waits for a second at most, or for a minute while a thread of the library runs, or waits for a
-/// CPU. Not for signal handlers; not under locks that deferred calls take. Calling it again changes
-/// nothing.
+/// Waits until these threads have ended: for a second at most, or for a minute while one of them
+/// runs or waits for a CPU; in a deferred call not at all. Not for signal handlers; not under locks
+/// that deferred calls take. Calling it again changes nothing.
 ///
 /// ```
 /// # mod sheaves { pub use sheaves_heap as heap; }

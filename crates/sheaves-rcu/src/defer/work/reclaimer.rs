@@ -230,9 +230,10 @@ fn run_worker() {
 /// that read for the first time fence in each section; a grace period that has to wait for the
 /// fences of others takes 10 ms.
 ///
-/// Waits until the threads have ended, for a second at most: if one is in a callback that takes
-/// longer, it ends later. For a minute while one runs, or waits for a CPU. Not for signal handlers.
-/// Calling it again changes nothing.
+/// Waits until the threads have ended: for a second at most, or for a minute while one of them
+/// runs or waits for a CPU. One that is in a longer callback ends later. Does not wait in a
+/// callback, and in a waker not for the calling thread. Not for signal handlers. Calling it again
+/// changes nothing.
 pub fn before_sandbox() {
     if sandbox::is_entered() {
         return;
