@@ -25,8 +25,8 @@
  *       auto the limit of the control groups, with a percentage that part of it, or of the
  *       machine's memory.
  *   SHEAVES_PROF: 1024 or more; default: off
- *       Profiles the heap from the start of the program: about one allocation in as many bytes is
- *       recorded, 524288 for instance.
+ *       Profiles the heap from the start of the program: records one allocation in this many
+ *       bytes on average, for instance in 524288.
  *   SHEAVES_GUARD: 0, 1/1 to 1/1048576; default: 0
  *       With 1/N one in N samples of the heap lies beside an inaccessible page, so that its
  *       misuse is reported: see docs/guard.md. There is a sample in 512 KiB, or as SHEAVES_PROF
@@ -36,8 +36,8 @@
  *       SECURITY.md. With 2 there is also a zone right behind the requested bytes, and there are
  *       inaccessible pages between slabs, at the price of the fast path.
  *   SHEAVES_DEBUG: 0, 1; default: 0
- *       With 1 what SHEAVES_HARDEN=2 does, but its random order, and red zones before blocks, the
- *       stacks of last frees, and leaks at exit.
+ *       With 1 all that SHEAVES_HARDEN=2 does except its random order; also red zones before
+ *       blocks, the stacks of last frees, and leaks at exit.
  *   SHEAVES_CONTROL: 0, 1; default: 1
  *       With 0 the process has no control page, by which sheaves stat, top, rcu, export, prof and
  *       guard ask a running process.
@@ -54,15 +54,17 @@
  *   SHEAVES_RCU: normal, expedited; default: as the program asks
  *       Makes all grace periods normal, or all expedited.
  *   SHEAVES_RCU_STALL_MS: 0 to 86400000; default: 1000
- *       Age in milliseconds at which a grace period that does not end is reported; 0 for never.
+ *       Age in milliseconds at which a grace period that does not end, or a deferred call that
+ *       does not return, is reported; 0 for never.
  *   SHEAVES_RCU_FENCES: 0, 1; default: 0
  *       With 1 readers use fences, as if membarrier(2) were refused.
  *   SHEAVES_RCU_RECLAIMERS: 0, 1, slots; default: 1
  *       Threads of the library that run deferred calls. With 0 it starts none: the program calls
  *       sheaves_rcu_reclaim or rcu::defer::reclaim, and unused memory returns only when something
  *       is freed. With slots there is one for each CPU that the program may use, 16 at most, each
- *       bound to its CPU. A thread that a call starts is bound to it as well, and so is a program
- *       that it starts other than by fork and execve: by posix_spawn, system or vfork.
+ *       bound to its CPU. A thread that a deferred call starts stays bound to that CPU, and so
+ *       does a program that it starts by posix_spawn, system or vfork, but not one by fork and
+ *       execve.
  *   SHEAVES_RCU_AGE_MS: 1 to 60000; default: 20
  *       How long something deferred waits, in milliseconds, before a grace period is started for
  *       it.
