@@ -125,9 +125,9 @@ pub unsafe fn free_inline(block: *mut u8) {
 /// Frees a block after a grace period ([`sheaves_rcu::read`]), like the kernel's `kfree_rcu`.
 ///
 /// As cheap as `free`: one push; it writes nothing into the block and wakes no thread. Blocks of up
-/// to 1 MiB (hardened: 256 KiB) return in whole sheaves after a grace period; larger ones are freed
-/// one by one. May be called by readers. When the slot's sheaf is full it takes a short lock. It
-/// waits for a grace period only when there is no memory for a sheaf; a reader cannot wait: then
+/// to 1 MiB (hardened: below 256 KiB) return in whole sheaves after a grace period; larger ones are
+/// freed one by one. May be called by readers. When the slot's sheaf is full it takes a short lock.
+/// It waits for a grace period only when there is no memory for a sheaf; a reader cannot wait: then
 /// the block is never freed, and the first one is reported.
 ///
 /// # Safety
