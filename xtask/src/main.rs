@@ -103,7 +103,7 @@ enum Chore {
         /// Names of programs; all without this.
         programs: Vec<String>,
     },
-    /// Make the figures in BENCHMARKS.md and README.md from docs/benchmarks/MACHINE/TABLE.json.
+    /// Make the figures of documents from docs/benchmarks/MACHINE/TABLE.json.
     Benchmarks {
         /// Write nothing; fail if the documents are stale.
         #[arg(long)]

@@ -246,7 +246,8 @@ pub(crate) enum ProfCommand {
     /// Compare two heap profiles.
     #[command(after_help = notes::DIFF)]
     Diff {
-        /// A process, or a file that `dump` or SHEAVES_PROF_FILE has made.
+        /// A process, or a file that `dump` or SHEAVES_PROF_FILE has made. Where a file has the
+        /// name of a process, give its PID.
         #[arg(value_name = "PID|NAME|FILE", add = sources())]
         before: String,
         /// The same, later.
@@ -321,7 +322,8 @@ pub(crate) struct InspectOptions {
 #[derive(Debug, Args)]
 #[command(after_help = notes::HEAP)]
 pub(crate) struct ProfHeap {
-    /// A process, or a file that `dump` or SHEAVES_PROF_FILE has made.
+    /// A process, or a file that `dump` or SHEAVES_PROF_FILE has made. Where a file has the name
+    /// of a process, give its PID.
     #[arg(value_name = "PID|NAME|FILE", add = sources())]
     pub(crate) source: String,
 
