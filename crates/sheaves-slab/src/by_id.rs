@@ -66,8 +66,9 @@ pub fn create_unreadable_class(class: usize, name: &str) -> Result<CacheId, Cach
 #[inline(always)]
 #[must_use]
 pub fn alloc(id: CacheId, request: &AllocRequest) -> usize {
-    percpu::pop(Access::get(), Roles::of(id).source)
-        .unwrap_or_else(|| slow::alloc_slow(id, request))
+    let [_, stock] = id.hardened_words();
+    let source = if checking::is_hardened() { stock } else { Roles::of(id).source };
+    percpu::pop(Access::get(), source).unwrap_or_else(|| slow::alloc_slow(id, request))
 }
 
 /// Notes the bytes that its owner requests of an object that is alone in its slab. Returns those of
