@@ -32,13 +32,17 @@ fn word_of(shape: &Shape, object: usize) -> *mut usize {
     with_exposed_provenance_mut(object + shape.stride - CANARY_BYTES - WORD_BYTES)
 }
 
-/// The first bytes of a zone, and the zone, of an object that the caller owns.
-fn zone<'a>(id: CacheId, object: usize, requested: usize) -> ([u8; 8], &'a mut [u8]) {
+/// The zone of an object that the caller owns.
+fn zone<'a>(id: CacheId, shape: &Shape, object: usize, requested: usize) -> &'a mut [u8] {
     let word_bytes = if id.is_class() { WORD_BYTES } else { 0 };
-    let room = id.shape().stride - CANARY_BYTES - word_bytes - requested;
-    let first = (key(object) as u64 >> 8 | 0x0101_0101_0101_0101).to_ne_bytes();
+    let room = shape.stride - CANARY_BYTES - word_bytes - requested;
     // SAFETY: bytes of the object, behind those that its user may use.
-    (first, unsafe { bytes_of(object + requested, room.min(ZONE_BYTES_MAX)) })
+    unsafe { bytes_of(object + requested, room.min(ZONE_BYTES_MAX)) }
+}
+
+/// The first bytes of a zone.
+fn first_bytes(key: usize) -> [u8; 8] {
+    (key as u64 >> 8 | 0x0101_0101_0101_0101).to_ne_bytes()
 }
 
 /// Notes how many bytes were requested of an object that is about to be allocated: of a size class
@@ -48,25 +52,35 @@ pub fn close(id: CacheId, object: usize, requested: usize) {
     if !shape.has_zone() {
         return;
     }
+    let key = key(object);
     if id.is_class() {
         // SAFETY: bytes of the object, which the caller owns, behind those of its user.
-        unsafe { word_of(shape, object).write(requested ^ key(object)) };
+        unsafe { word_of(shape, object).write(requested ^ key) };
     }
-    let (first, zone) = zone(id, object, requested);
-    zone.fill(0);
-    zone.iter_mut().zip(first).for_each(|(byte, first)| *byte = first);
+    let (first, zone) = (first_bytes(key), zone(id, shape, object, requested));
+    // Others are zero.
+    if !shape.may_discard() {
+        zone.fill(0);
+    }
+    match zone.first_chunk_mut() {
+        Some(head) => *head = first,
+        None => zone.copy_from_slice(&first[..zone.len()]),
+    }
 }
 
 /// The requested bytes of an object that is allocated, in a cache with zones. Ends the process if
 /// its word was written to.
 #[must_use]
 pub fn requested(id: CacheId, object: usize) -> usize {
-    let shape = id.shape();
+    requested_with(id, id.shape(), object, key(object))
+}
+
+fn requested_with(id: CacheId, shape: &Shape, object: usize, key: usize) -> usize {
     if !id.is_class() {
         return shape.size;
     }
     // SAFETY: bytes of the object, behind those of its user.
-    let requested = unsafe { word_of(shape, object).read() } ^ key(object);
+    let requested = unsafe { word_of(shape, object).read() } ^ key;
     if requested > shape.stride - CANARY_BYTES - WORD_BYTES {
         report_overflow(shape, object);
         return shape.size;
@@ -75,13 +89,25 @@ pub fn requested(id: CacheId, object: usize) -> usize {
 }
 
 /// Reports what was written behind the requested bytes of an object that is freed.
+#[inline(never)]
 pub(crate) fn check(id: CacheId, shape: &Shape, object: usize) {
     if !shape.has_zone() {
         return;
     }
-    let (first, zone) = zone(id, object, requested(id, object));
-    let (head, rest) = zone.split_at(zone.len().min(first.len()));
-    if *head != first[..head.len()] || rest.iter().any(|byte| *byte != 0) {
+    let key = key(object);
+    let (first, requested) = (first_bytes(key), requested_with(id, shape, object, key));
+    let zone = zone(id, shape, object, requested);
+    let is_good = match zone.split_first_chunk() {
+        Some((head, rest)) => *head == first && is_zero(rest),
+        None => *zone == first[..zone.len()],
+    };
+    if !is_good {
         report_overflow(shape, object);
     }
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    let (words, rest) = bytes.as_chunks();
+    let bits = words.iter().fold(0, |bits, word| bits | u64::from_ne_bytes(*word));
+    rest.iter().fold(bits, |bits, byte| bits | u64::from(*byte)) == 0
 }
