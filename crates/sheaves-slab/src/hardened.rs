@@ -18,10 +18,11 @@ use crate::deferred;
 use crate::moves::slot::{self, ATTEMPTS};
 use crate::moves::{flush, refill, registry, tags};
 use crate::parts::pool;
-use crate::records::object_bytes;
 use crate::records::profile::AllocRequest;
+use crate::records::{bounds, object_bytes};
 use crate::returning::{surplus, tick};
 use crate::space::cache_id::CacheId;
+use crate::space::checking::Checking;
 use crate::space::granule::Granule;
 use crate::space::slab;
 
@@ -73,6 +74,9 @@ pub(crate) fn free_quick(id: CacheId, object: usize) -> bool {
     let shape = id.shape();
     if !quarantine::mark_quick(shape, object) {
         return false;
+    }
+    if shape.checking != Checking::Hardened {
+        bounds::check(id, shape, object);
     }
     match object_bytes::clear_short(shape, object) {
         true => give(id, object),

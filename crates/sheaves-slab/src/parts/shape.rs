@@ -76,8 +76,8 @@ pub(crate) struct Shape {
     pub(crate) sheaf_objects: usize,
     pub(crate) constructor: Option<Constructor>,
     pub(crate) checking: Checking,
-    /// Bytes of a slab of several objects whose canary is their state, at level 1 of hardened mode;
-    /// otherwise 0. See `checked::quarantine`.
+    /// Bytes of a slab of several objects whose canary is their state, in hardened mode; otherwise
+    /// 0. See `checked::quarantine`.
     pub(crate) quick_bytes: usize,
     /// Objects can be neither read nor written: blocks of size 0.
     pub(crate) unreadable: bool,
@@ -169,7 +169,8 @@ impl Shape {
             checking,
             ..none
         };
-        if shape.has_canary() && !shape.is_alone() && checking == Checking::Hardened {
+        let is_quick = matches!(checking, Checking::Hardened | Checking::Exact);
+        if is_quick && shape.has_canary() && !shape.is_alone() {
             shape.quick_bytes = granules * GRANULE_BYTES;
         }
         shape

@@ -202,9 +202,9 @@ pub(crate) fn clear(shape: &Shape, object: usize) {
     }
 }
 
-/// [`clear`] for an object of a size class at level 1, whose stride is a multiple of 16. By pieces
-/// that may overlap, which takes few branches, and of which none crosses a line. False, with
-/// nothing changed, for a larger one.
+/// [`clear`] for an object of a size class, whose stride is a multiple of 16, outside of debug
+/// mode. By pieces that may overlap, which takes few branches, and of which none crosses a line.
+/// False, with nothing changed, for a larger one.
 #[inline(always)]
 pub(crate) fn clear_short(shape: &Shape, object: usize) -> bool {
     fn clear_ends<const BYTES: usize>(bytes: &mut [u8]) -> Option<()> {

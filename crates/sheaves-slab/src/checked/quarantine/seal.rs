@@ -50,8 +50,8 @@ fn mark(id: CacheId, shape: &Shape, object: usize) -> bool {
     is_first
 }
 
-/// Marks an object as free that is in a slab of a size class, at level 1. False, with nothing
-/// changed, if that is for [`seal`], perhaps as an error.
+/// Marks an object as free that is in a slab of a size class. False, with nothing changed, if that
+/// is for [`seal`], perhaps as an error.
 ///
 /// The slab's header is not read, which would be one more line from memory, nor is the place
 /// divided: the canary proves that an object starts there.
