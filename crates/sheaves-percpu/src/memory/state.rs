@@ -150,7 +150,7 @@ impl State {
             return Some(cursor.sheaf());
         }
         if self.fresh.is_empty() {
-            let start = map::aligned(MAP_BYTES, Sheaf::BYTES)?;
+            let start = map::anywhere(MAP_BYTES)?;
             self.fresh = start..start + MAP_BYTES;
         }
         // SAFETY: mapped above, for this use alone, and never unmapped.

@@ -26,7 +26,12 @@ mod engines;
 mod forks;
 mod keeper;
 mod ladder;
+mod map_count;
+#[path = "../../../sheaves-percpu/tests/memory/mappings.rs"]
+mod mappings;
 mod options;
+#[path = "../../../sheaves-percpu/tests/transactions/own_process.rs"]
+mod own_process;
 #[path = "../../../sheaves-percpu/tests/transactions/seccomp.rs"]
 mod seccomp;
 mod storm;

@@ -4,6 +4,7 @@
 //! `errno`. The kernel is called directly: libc's functions may be those of a sanitizer, which ends
 //! the process for an address that it has not chosen.
 
+use core::ops::Range;
 use core::ptr::with_exposed_provenance_mut;
 use core::sync::atomic::{AtomicU8, Ordering};
 
@@ -120,25 +121,23 @@ pub unsafe fn shared_again(address: usize, bytes: usize) -> Option<usize> {
     unsafe { remap([address, 0, bytes], libc::MREMAP_MAYMOVE, 0) }
 }
 
-/// Zeroed read-write memory at a multiple of `align` (a power of two, at least a page).
+/// Zeroed read-write memory at a multiple of `align` (a power of two), and the mapping with it in
+/// it: larger where the kernel refuses to unmap the rest, see [`unmap`].
 #[must_use]
-pub fn aligned(bytes: usize, align: usize) -> Option<usize> {
-    let page = page_bytes();
-    if align <= page {
-        return anywhere(bytes);
+pub fn aligned(bytes: usize, align: usize) -> Option<(usize, Range<usize>)> {
+    let all = bytes.checked_add(align.saturating_sub(page_bytes()))?;
+    let start = anywhere(all)?;
+    let address = start.next_multiple_of(align);
+    let (end, mut mapping) = (address + bytes, start..start + all);
+    // SAFETY: the head of a mapping made above, not handed out.
+    if address > start && unsafe { unmap(start, address - start) } {
+        mapping.start = address;
     }
-    let start = anywhere(bytes.checked_add(align - page)?)?;
-    let aligned = start.next_multiple_of(align);
-    let end = start + bytes + (align - page);
-    if aligned > start {
-        // SAFETY: the head of a mapping made above, not handed out.
-        unsafe { unmap(start, aligned - start) };
+    // SAFETY: the tail of a mapping made above, not handed out.
+    if mapping.end > end && unsafe { unmap(end, mapping.end - end) } {
+        mapping.end = end;
     }
-    if end > aligned + bytes {
-        // SAFETY: the tail of a mapping made above, not handed out.
-        unsafe { unmap(aligned + bytes, end - (aligned + bytes)) };
-    }
-    Some(aligned)
+    Some((address, mapping))
 }
 
 /// How an attempt to map an exact range ended.

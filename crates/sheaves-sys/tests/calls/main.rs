@@ -4,8 +4,12 @@ mod bits;
 mod errno;
 mod futex;
 mod map;
+#[path = "../../../sheaves-percpu/tests/memory/mappings.rs"]
+mod mappings;
 mod memfd;
 mod object;
+#[path = "../../../sheaves-percpu/tests/transactions/own_process.rs"]
+mod own_process;
 mod process;
 mod report;
 mod sandbox;

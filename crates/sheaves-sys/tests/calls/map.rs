@@ -4,6 +4,8 @@ use core::ptr::with_exposed_provenance_mut;
 
 use sheaves_sys::map::*;
 
+use crate::{mappings, own_process};
+
 #[test]
 fn exact_mapping_never_replaces() {
     let page = page_bytes();
@@ -39,11 +41,42 @@ fn mappings_grow_in_place() {
 #[test]
 fn alignment_is_kept_and_surplus_returned() {
     for shift in 12..31 {
-        let address = aligned(4096, 1 << shift).unwrap();
-        assert_eq!(address % (1 << shift), 0);
+        let (address, mapping) = aligned(4096, 1 << shift).unwrap();
+        assert_eq!((address % (1 << shift), mapping), (0, address..address + 4096));
         // SAFETY: mapped by this test.
         unsafe { unmap(address, 4096) };
     }
+}
+
+/// At the limit of mappings the surplus may stay. It is in the mapping that is returned.
+#[test]
+fn surplus_that_stays_is_known() {
+    const OWN: &str = "SHEAVES_TEST_OWN";
+    if std::env::var_os(OWN).is_none() {
+        own_process::pass("map::surplus_that_stays_is_known", &[(OWN, "1")]);
+        return;
+    }
+    if !mappings::is_limit_near() {
+        return;
+    }
+    let (place, bytes) = mappings::exhaust();
+    let free = place.addr() + mappings::PAGE;
+    // SAFETY: a page that `exhaust` has made different from its neighbours.
+    assert!(unsafe { forbid(free, mappings::PAGE) });
+    let mapped = || {
+        let numbers = std::fs::read_to_string("/proc/self/statm").unwrap();
+        numbers.split(' ').next().unwrap().parse::<usize>().unwrap() * mappings::PAGE
+    };
+    let before = mapped();
+    let mut known = 0;
+    for pages in 1..=64 {
+        // What is mapped next is below it.
+        known += anywhere(pages * mappings::PAGE).map_or(0, |_| pages * mappings::PAGE);
+        known += aligned(1 << 16, 1 << 16).map_or(0, |(_, mapping)| mapping.len());
+    }
+    assert_eq!(mapped() - before, known);
+    // SAFETY: mapped by `exhaust`, not used.
+    assert!(unsafe { unmap(place.addr(), bytes) });
 }
 
 #[test]

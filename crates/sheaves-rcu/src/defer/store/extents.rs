@@ -1,8 +1,9 @@
 //! Memory for what is deferred: sheaves, cut from mapped extents.
 //!
 //! Deferring must work where `malloc` waits for memory, so this memory is mapped directly. An
-//! extent is unmapped when all of its sheaves have come back, except [`SPARE_EXTENTS`]. Each round
-//! maps a spare one if there is none, for when memory runs out.
+//! extent is unmapped when all of its sheaves have come back, except [`SPARE_EXTENTS`], and those
+//! that the kernel refuses to unmap. Each round maps a spare one if there is none, for when memory
+//! runs out.
 //!
 //! ```text
 //!   extent, aligned to its size:  header | sheaf 1 | sheaf 2 | ...
@@ -11,6 +12,7 @@
 //! # Invariants
 //! An extent is on the list exactly while it has a free sheaf.
 
+use core::ops::Range;
 use core::ptr::{null_mut, with_exposed_provenance_mut};
 
 use sheaves_percpu::internal::Sheaf;
@@ -24,6 +26,8 @@ const SPARE_EXTENTS: u32 = 2;
 
 /// At the begin of each extent.
 struct Extent {
+    /// What is unmapped with it, see [`map::aligned`].
+    mapping: Range<usize>,
     next: *mut Extent,
     previous: *mut Extent,
     /// One bit for each sheaf that is free. The lowest are used first: those above them were mostly
@@ -103,9 +107,12 @@ impl Extents {
         }
         state.unlink(extent);
         state.mapped -= 1;
+        let mapping = extent.mapping.clone();
         drop(state);
         // SAFETY: mapped by `add`, none of its sheaves is in use, and it is on no list.
-        unsafe { map::unmap(address, EXTENT_BYTES) };
+        if !unsafe { map::unmap(mapping.start, mapping.len()) } {
+            drop(self.insert(address, mapping));
+        }
     }
 
     pub(crate) fn refill(&self) {
@@ -116,16 +123,22 @@ impl Extents {
 
     /// Maps an extent, and locks the list with it on it.
     fn add(&self) -> Option<Held<'_, State>> {
-        let address = map::aligned(EXTENT_BYTES, EXTENT_BYTES)?;
+        let (address, mapping) = map::aligned(EXTENT_BYTES, EXTENT_BYTES)?;
+        Some(self.insert(address, mapping))
+    }
+
+    /// Locks the list with an extent on it that is the caller's.
+    fn insert(&self, address: usize, mapping: Range<usize>) -> Held<'_, State> {
         let extent = with_exposed_provenance_mut::<Extent>(address);
-        // SAFETY: just mapped, large enough, and aligned to far more.
-        unsafe { extent.write(Extent { next: null_mut(), previous: null_mut(), free: ALL }) };
+        let (next, previous) = (null_mut(), null_mut());
+        // SAFETY: mapped, large enough, and aligned to far more.
+        unsafe { extent.write(Extent { mapping, next, previous, free: ALL }) };
         let mut state = self.state.lock();
         // SAFETY: mapped, and on no list.
         unsafe { state.link(extent) };
         state.spare += 1;
         state.mapped += 1;
-        Some(state)
+        state
     }
 
     /// Bytes of address space. For statistics.
