@@ -24,7 +24,8 @@ impl<K, V> Place for Address<K, V> {
     type Unlinked = Unlinked<K, V>;
     const ENTRY_BYTES: usize = Entry::<K, V>::LAYOUT.size();
     const IS_BRIEF: bool = false;
-    /// Of six places four are then occupied, and one entry in 25 is in an overflow bucket.
+    /// Of six places four are then occupied, and one entry in 20 is in an overflow bucket; one in 9
+    /// once many keys have been removed and inserted.
     const ENTRIES_MAX: usize = 4;
     const SHRINKS: bool = true;
 
