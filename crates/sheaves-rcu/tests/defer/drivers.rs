@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use sheaves_rcu::defer::{Head, barrier, before_sandbox, reclaim, statistics as deferred};
 use sheaves_rcu::synchronize;
+use sheaves_sys::sandbox;
 
 use crate::{Object, all_called, alone, count_call, is_own, pass_own, wait_until};
 
@@ -177,4 +178,40 @@ fn a_call_that_runs_has_ended_before_a_sandbox() {
     wait_until("the call", || HAS_BEGUN.load(Ordering::SeqCst));
     before_sandbox();
     assert!(all_called(objects, 1), "it still runs");
+}
+
+/// A second thread that is about to enter a sandbox waits for the library's threads, too.
+#[test]
+fn a_call_has_ended_before_a_sandbox_that_two_threads_announce() {
+    static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
+    static IS_SECOND: AtomicBool = AtomicBool::new(false);
+    unsafe extern "C" fn outlast_second(head: *mut Head) {
+        HAS_BEGUN.store(true, Ordering::SeqCst);
+        while !IS_SECOND.load(Ordering::SeqCst) {
+            core::hint::spin_loop();
+        }
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_millis(300) {
+            core::hint::spin_loop();
+        }
+        // SAFETY: the head of an object that is never freed.
+        unsafe { count_call(head) };
+    }
+    let _alone = alone();
+    if !is_own() {
+        let test = "drivers::a_call_has_ended_before_a_sandbox_that_two_threads_announce";
+        pass_own(test, &[("SHEAVES_RCU_STALL_MS", "0")]);
+        return;
+    }
+    let objects = Object::many(1);
+    objects[0].defer_to(outlast_second);
+    // By the library's thread or a worker.
+    wait_until("the call", || HAS_BEGUN.load(Ordering::SeqCst));
+    thread::scope(|scope| {
+        scope.spawn(before_sandbox);
+        wait_until("the first one", sandbox::is_entered);
+        IS_SECOND.store(true, Ordering::SeqCst);
+        before_sandbox();
+        assert!(all_called(objects, 1), "it still runs");
+    });
 }

@@ -17,7 +17,7 @@
 //! are SeqCst, so that one of the two sees the other. A thread that will sleep until the reclaimer
 //! wakes it reads [`BEGUN`] first. [B4]
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 use sheaves_sys::fork::{self, Handlers};
 use sheaves_sys::options::{RCU_AGE_MS, RCU_RECLAIMERS};
@@ -51,6 +51,8 @@ static RUNNING: AtomicU32 = AtomicU32::new(0);
 static THREAD: AtomicUsize = AtomicUsize::new(0);
 /// A start has failed, and was reported.
 static HAS_FAILED: AtomicBool = AtomicBool::new(false);
+/// Callers of [`before_sandbox`] that have announced one, and may still be outside of it.
+static ANNOUNCING: AtomicU32 = AtomicU32::new(0);
 /// When a start is tried again after one that failed, in ms of the clock.
 static RETRY_MS: AtomicU64 = AtomicU64::new(0);
 
@@ -232,13 +234,36 @@ fn run_worker() {
 ///
 /// Waits until the threads have ended: for a second at most, or for a minute while one of them
 /// runs or waits for a CPU. One that is in a longer callback ends later. Does not wait in a
-/// callback, and in a waker not for the calling thread. Not for signal handlers. Calling it again
-/// changes nothing.
+/// callback, and in a waker not for the calling thread. A call beside another one waits like it, a
+/// later one changes nothing. Not for signal handlers.
 pub fn before_sandbox() {
-    if sandbox::is_entered() {
-        return;
-    }
     fork::run_pending_handlers();
+    let is_first = !sandbox::is_entered();
+    // Relaxed, all: the fence orders.
+    ANNOUNCING.fetch_add(u32::from(is_first), Ordering::Relaxed);
+    // SeqCst pairs with itself: a caller that finds the sandbox entered sees the one before it.
+    fence(Ordering::SeqCst);
+    if is_first {
+        announce_sandbox();
+    }
+    let begin_ms = clock::coarse_ms();
+    let may_wait_for = |id| match clock::coarse_ms() - begin_ms {
+        0..END_MS => true,
+        END_MS..END_STARVED_MS => id == thread::STARTING || thread::is_runnable(id),
+        _ => false,
+    };
+    // A waker on the library's thread does not wait beside a caller, which waits for that thread.
+    let is_beside = || ANNOUNCING.load(Ordering::Relaxed) != 0 && !is_reclaimer();
+    let may_wait = || !driver::is_inside_call() && (is_first || is_beside());
+    while may_wait() && others().any(may_wait_for) {
+        bell::wake_from(UNTIL_AGE);
+        thread::sleep_ns(END_CHECK_NS);
+    }
+    ANNOUNCING.fetch_sub(u32::from(is_first), Ordering::Relaxed);
+}
+
+/// Seals everything, and notes that a sandbox follows.
+fn announce_sandbox() {
     // What other slots have deferred cannot be reached from a sandbox. Twice: a thread that has not
     // noticed may put a sheaf into its slot before the first pass has had the lock.
     sandbox::approach();
@@ -249,17 +274,7 @@ pub fn before_sandbox() {
     if let Some(driver_role) = driver::try_become_driver() {
         round::seal_and_start(&driver_role);
     }
-    let begin_ms = clock::coarse_ms();
     sandbox::enter();
-    let may_wait_for = |id| match clock::coarse_ms() - begin_ms {
-        0..END_MS => true,
-        END_MS..END_STARVED_MS => id == thread::STARTING || thread::is_runnable(id),
-        _ => false,
-    };
-    while !driver::is_inside_call() && others().any(may_wait_for) {
-        bell::wake_from(UNTIL_AGE);
-        thread::sleep_ns(END_CHECK_NS);
-    }
 }
 
 /// The library's threads but the calling one, which may run a waker or another function of the
