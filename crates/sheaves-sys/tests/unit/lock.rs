@@ -4,6 +4,7 @@ extern crate std;
 use super::*;
 use crate::lock::{Lock, assert_none_held};
 use core::sync::atomic::AtomicBool;
+use core::time::Duration;
 
 #[test]
 fn counts_are_exact_under_contention() {
@@ -18,6 +19,40 @@ fn counts_are_exact_under_contention() {
         }
     });
     assert_eq!(*LOCK.lock(), 200_000);
+}
+
+/// A thread that takes over from another has to wake the next sleeper when it is done: none of them
+/// looks again by itself.
+#[test]
+fn no_sleeper_is_forgotten() {
+    const SLEEPERS: usize = 3;
+    static WORD: Word = Word::new();
+    static ASLEEP: AtomicUsize = AtomicUsize::new(0);
+    let (say_done, done) = std::sync::mpsc::channel();
+    WORD.acquire(futex::wait);
+    for _ in 0..SLEEPERS {
+        let say_done = say_done.clone();
+        std::thread::spawn(move || {
+            WORD.acquire(|word, value| {
+                // Relaxed, here and below: a count.
+                ASLEEP.fetch_add(1, Ordering::Relaxed);
+                futex::wait(word, value);
+            });
+            // SAFETY: taken above.
+            unsafe { WORD.release() };
+            say_done.send(())
+        });
+    }
+    while ASLEEP.load(Ordering::Relaxed) < SLEEPERS {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // Most of them sleep by then. One that does not yet finds another value.
+    std::thread::sleep(Duration::from_millis(20));
+    // SAFETY: taken above.
+    unsafe { WORD.release() };
+    for _ in 0..SLEEPERS {
+        done.recv_timeout(Duration::from_secs(60)).expect("a sleeper is forgotten");
+    }
 }
 
 #[test]
