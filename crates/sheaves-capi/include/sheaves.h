@@ -41,7 +41,7 @@
  *   SHEAVES_CONTROL: 0, 1; default: 1
  *       With 0 the process has no control page, by which sheaves stat, top, rcu, export, prof and
  *       guard ask a running process.
- *   SHEAVES_STATS: 0, 1, json, start; default: 0
+ *   SHEAVES_STATS: 0, 1 or text, json, start; default: 0
  *       Statistics of all caches and size classes at exit, as text or as JSON. With start
  *       instead, under the preload object, a line on standard error when a program starts: on
  *       which engine it runs, or whose malloc it uses.
