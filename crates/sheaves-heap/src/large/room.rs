@@ -32,12 +32,10 @@ pub(super) fn return_unused(bytes: usize) -> bool {
 
 /// Zeroed memory at a multiple of `align`.
 pub(super) fn map_aligned(bytes: usize, align: usize) -> Option<usize> {
-    let align = align.max(map::page_bytes());
-    let all = bytes.checked_add(align - map::page_bytes())?;
-    let start = map::anywhere(all)?;
-    let block = Entry { address: start.next_multiple_of(align), bytes };
-    give_back_beside(block, Entry { address: start, bytes: all });
-    Some(block.address)
+    let (address, mapping) = map::aligned(bytes, align)?;
+    let mapping = Entry { address: mapping.start, bytes: mapping.len() };
+    give_back_beside(Entry { address, bytes }, mapping);
+    Some(address)
 }
 
 /// Gives back what a mapping has before and behind a block.
