@@ -3,7 +3,7 @@
 use sheaves_heap::{aligned_alloc, calloc, free, malloc, report, trim};
 
 use crate::End::GoesOn;
-use crate::mappings::{PAGE, exhaust, is_limit_near};
+use crate::mappings::{self, PAGE, exhaust, is_limit_near};
 
 const BYTES: usize = 8 << 20;
 
@@ -75,19 +75,13 @@ fn memory_is_returned_to_the_kernel() {
     assert_eq!(report::totals().used_bytes, 0);
 }
 
-/// Bytes of all mappings of the process.
-fn mapped() -> usize {
-    let numbers = std::fs::read_to_string("/proc/self/statm").unwrap();
-    numbers.split(' ').next().unwrap().parse::<usize>().unwrap() * PAGE
-}
-
 /// What the kernel refuses to unmap is unmapped later: of blocks that were freed before, and what
 /// was mapped for an alignment.
 fn address_space_is_returned_to_the_kernel() {
     if !is_limit_near() {
         return;
     }
-    let before = mapped();
+    let before = mappings::bytes();
     // Larger than what is kept for other blocks.
     let mut blocks: Vec<_> = (0..5).map(|_| malloc(100 << 20)).collect();
     // SAFETY: from this heap.
@@ -105,7 +99,7 @@ fn address_space_is_returned_to_the_kernel() {
     // SAFETY: from this heap, or null.
     blocks.into_iter().for_each(|block| unsafe { free(block) });
     trim(0);
-    let lost = mapped().saturating_sub(before);
+    let lost = mappings::bytes().saturating_sub(before);
     assert!(lost < 4 << 20, "{lost} bytes");
 }
 

@@ -6,6 +6,13 @@ use core::ptr::null_mut;
 
 pub(crate) const PAGE: usize = 4 << 10;
 
+/// Bytes of all mappings of the process.
+#[allow(dead_code, reason = "not every program counts them")]
+pub(crate) fn bytes() -> usize {
+    let numbers = std::fs::read_to_string("/proc/self/statm").unwrap();
+    numbers.split(' ').next().unwrap().parse::<usize>().unwrap() * PAGE
+}
+
 /// Makes mappings, each different from its neighbours, until the kernel refuses.
 pub(crate) fn exhaust() -> (*mut c_void, usize) {
     let bytes = 1 << 34;

@@ -3,18 +3,12 @@
 use sheaves_rcu::defer::{Head, barrier, call_rcu, statistics as deferred};
 use sheaves_rcu::read;
 
-use crate::mappings::{PAGE, exhaust, is_limit_near};
+use crate::mappings::{self, exhaust, is_limit_near};
 use crate::own_process;
 
 const OWN: &str = "SHEAVES_TEST_OWN";
 /// Enough for 20 extents, or more.
 const CALLS: usize = 20 * 64 * 127;
-
-/// Bytes of all mappings of the process.
-fn mapped() -> usize {
-    let numbers = std::fs::read_to_string("/proc/self/statm").unwrap();
-    numbers.split(' ').next().unwrap().parse::<usize>().unwrap() * PAGE
-}
 
 unsafe extern "C" fn nothing(_: *mut Head) {}
 
@@ -40,11 +34,11 @@ fn address_space_is_used_again_at_the_limit_of_mappings() {
         barrier().unwrap();
     };
     defer_all();
-    let before = mapped() - deferred().mapped_bytes;
+    let before = mappings::bytes() - deferred().mapped_bytes;
     let (place, bytes) = exhaust();
     (0..20).for_each(|_| defer_all());
     // SAFETY: mapped by `exhaust`, not used.
     assert_eq!(unsafe { libc::munmap(place, bytes) }, 0);
-    let lost = mapped().saturating_sub(before + deferred().mapped_bytes);
+    let lost = mappings::bytes().saturating_sub(before + deferred().mapped_bytes);
     assert!(lost < 1 << 20, "{lost} bytes");
 }

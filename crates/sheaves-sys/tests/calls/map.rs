@@ -63,18 +63,14 @@ fn surplus_that_stays_is_known() {
     let free = place.addr() + mappings::PAGE;
     // SAFETY: a page that `exhaust` has made different from its neighbours.
     assert!(unsafe { forbid(free, mappings::PAGE) });
-    let mapped = || {
-        let numbers = std::fs::read_to_string("/proc/self/statm").unwrap();
-        numbers.split(' ').next().unwrap().parse::<usize>().unwrap() * mappings::PAGE
-    };
-    let before = mapped();
+    let before = mappings::bytes();
     let mut known = 0;
     for pages in 1..=64 {
         // What is mapped next is below it.
         known += anywhere(pages * mappings::PAGE).map_or(0, |_| pages * mappings::PAGE);
         known += aligned(1 << 16, 1 << 16).map_or(0, |(_, mapping)| mapping.len());
     }
-    assert_eq!(mapped() - before, known);
+    assert_eq!(mappings::bytes() - before, known);
     // SAFETY: mapped by `exhaust`, not used.
     assert!(unsafe { unmap(place.addr(), bytes) });
 }
