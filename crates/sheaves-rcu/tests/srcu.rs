@@ -11,7 +11,7 @@ mod children;
 mod configurations;
 mod full_stderr;
 
-use full_stderr::in_front_of_full_stderr;
+use full_stderr::{in_front_of_full_stderr, is_done_in_time};
 
 fn assert_send<T: Send>(value: T) -> T {
     value
@@ -258,15 +258,10 @@ fn no_thread_waits_for_the_report_of_a_long_section() {
         domain.defer(|| ());
         // Meanwhile the library's thread reports the section.
         std::thread::sleep(Duration::from_secs(1));
-        let (say_done, done) = std::sync::mpsc::channel();
-        std::thread::spawn(move || {
-            domain.defer(|| ());
-            say_done.send(())
-        });
-        done.recv_timeout(Duration::from_secs(20))
+        is_done_in_time(|| domain.defer(|| ()))
     });
     drop(guard);
-    is_done.expect("a thread waits for the report");
+    assert!(is_done, "a thread waits for the report");
 }
 
 /// The same of threads that wait for readers: another one leads.
@@ -283,14 +278,9 @@ fn no_grace_period_waits_for_the_report_of_a_long_section() {
         // Meanwhile it reports the section.
         std::thread::sleep(Duration::from_secs(1));
         drop(guard);
-        let (say_done, done) = std::sync::mpsc::channel();
-        std::thread::spawn(move || {
-            domain.synchronize();
-            say_done.send(())
-        });
-        done.recv_timeout(Duration::from_secs(20))
+        is_done_in_time(|| domain.synchronize())
     });
-    is_done.expect("a grace period waits for the report");
+    assert!(is_done, "a grace period waits for the report");
 }
 
 #[test]

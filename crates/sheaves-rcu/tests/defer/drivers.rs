@@ -104,16 +104,20 @@ fn workers_have_ended_before_a_sandbox() {
     assert!(begun > 0 && begun == ended, "{ended} of {begun} threads have ended");
 }
 
+fn spin_for(time: Duration) {
+    let begin = Instant::now();
+    while begin.elapsed() < time {
+        core::hint::spin_loop();
+    }
+}
+
 /// A callback that runs is waited for longer than one that sleeps, which may wait for the caller.
 #[test]
 fn a_call_that_runs_has_ended_before_a_sandbox() {
     static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
     unsafe extern "C" fn run_for_long(head: *mut Head) {
-        let begin = Instant::now();
         HAS_BEGUN.store(true, Ordering::SeqCst);
-        while begin.elapsed() < Duration::from_millis(2500) {
-            core::hint::spin_loop();
-        }
+        spin_for(Duration::from_millis(2500));
         // SAFETY: the head of an object that is never freed.
         unsafe { count_call(head) };
     }
@@ -141,10 +145,7 @@ fn a_call_has_ended_before_a_sandbox_that_two_threads_announce() {
         while !IS_SECOND.load(Ordering::SeqCst) {
             core::hint::spin_loop();
         }
-        let begin = Instant::now();
-        while begin.elapsed() < Duration::from_millis(300) {
-            core::hint::spin_loop();
-        }
+        spin_for(Duration::from_millis(300));
         // SAFETY: the head of an object that is never freed.
         unsafe { count_call(head) };
     }

@@ -23,3 +23,13 @@ pub(crate) fn in_front_of_full_stderr<R>(body: impl FnOnce() -> R) -> R {
     pipe.into_iter().for_each(|end| _ = unsafe { libc::close(end) });
     result
 }
+
+/// Whether a new thread does this within 20 s.
+pub(crate) fn is_done_in_time(body: impl FnOnce() + Send + 'static) -> bool {
+    let (say_done, done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        body();
+        say_done.send(())
+    });
+    done.recv_timeout(core::time::Duration::from_secs(20)).is_ok()
+}

@@ -9,7 +9,7 @@ use std::time::Instant;
 use sheaves_rcu::{Cookie, read, stall, synchronize};
 
 use crate::configurations::in_own_process;
-use crate::full_stderr::in_front_of_full_stderr;
+use crate::full_stderr::{in_front_of_full_stderr, is_done_in_time};
 use crate::{Reader, alone, children};
 
 /// Sets the function and a short timeout, until this is dropped.
@@ -73,14 +73,9 @@ fn no_grace_period_waits_for_a_report() {
         // Meanwhile it reports the reader.
         std::thread::sleep(Duration::from_secs(1));
         drop(reader);
-        let (say_done, done) = std::sync::mpsc::channel();
-        std::thread::spawn(move || {
-            synchronize().unwrap();
-            say_done.send(())
-        });
-        done.recv_timeout(Duration::from_secs(20))
+        is_done_in_time(|| synchronize().unwrap())
     });
-    is_done.expect("a grace period waits for the report");
+    assert!(is_done, "a grace period waits for the report");
 }
 
 static REFUSED: AtomicUsize = AtomicUsize::new(0);
