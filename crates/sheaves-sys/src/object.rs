@@ -141,6 +141,11 @@ fn object_at(address: *const c_void) -> Option<libc::Dl_info> {
 
 /// True when two addresses lie in the same loaded object.
 pub fn is_same_object(one: *const c_void, other: *const c_void) -> bool {
+    let range = symbol::object_range(other.addr());
+    if !range.is_empty() {
+        return range.contains(&one.addr());
+    }
+    // musl, and glibc before 2.35. It walks through all symbols of an object.
     let base_of = |address| object_at(address).map(|object| object.dli_fbase);
     base_of(one).is_some_and(|base| base_of(other) == Some(base))
 }
@@ -176,16 +181,8 @@ pub fn foreign_symbol(name: &CStr) -> Option<*const c_void> {
 /// and takes the function's address, has a stub of that name, which jumps to the next definition.
 #[cfg(target_env = "gnu")]
 pub fn first_symbol(name: &CStr) -> *mut c_void {
-    /// From `<dlfcn.h>`: asks for the entry of the symbol table.
-    const RTLD_DL_SYMENT: c_int = 1;
     // SAFETY: `name` is a C string.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
-    let mut entry = core::ptr::null_mut();
-    // SAFETY: `info` and `entry` are valid for the call to fill, for any address.
-    unsafe { libc::dladdr1(found, info.as_mut_ptr(), &raw mut entry, RTLD_DL_SYMENT) };
-    let entry = entry.cast_const().cast::<libc::Elf64_Sym>();
-    // SAFETY: null, or the entry, of a 64-bit object, which stays while that is loaded.
-    let is_stub = unsafe { entry.as_ref() }.is_some_and(|entry| entry.st_shndx == 0);
+    let is_stub = symbol::is_stub(found.addr(), name.to_bytes());
     if is_stub { core::ptr::null_mut() } else { found }
 }

@@ -1,5 +1,9 @@
 //! Reads of this process's own memory that do not fault, for reports about other threads: what they
 //! use may be unmapped at any moment. Async-signal-safe except for `errno`.
+//!
+//! Or reads of what stays mapped, which take no system call.
+
+use core::ptr::with_exposed_provenance;
 
 /// Bytes that are read at once. A block is aligned to its size, and so lies in one page.
 const BLOCK_BYTES: usize = 1024;
@@ -8,6 +12,7 @@ const BLOCK_WORDS: usize = BLOCK_BYTES / 8;
 /// The last block that was read. About 1 KiB, so that a signal handler keeps it in a static.
 #[derive(Debug)]
 pub struct Memory {
+    stays: bool,
     block: usize,
     words: [u64; BLOCK_WORDS],
 }
@@ -16,7 +21,16 @@ impl Memory {
     /// Nothing is read yet.
     #[expect(clippy::new_without_default, reason = "one constructor is enough")]
     pub const fn new() -> Memory {
-        Memory { block: usize::MAX, words: [0; BLOCK_WORDS] }
+        Memory { stays: false, block: usize::MAX, words: [0; BLOCK_WORDS] }
+    }
+
+    /// For reads of what stays mapped.
+    ///
+    /// # Safety
+    /// Each address that is read from does.
+    #[cfg(target_env = "gnu")]
+    pub(crate) unsafe fn that_stays() -> Memory {
+        Memory { stays: true, ..Memory::new() }
     }
 
     pub(crate) fn forget(&mut self) {
@@ -28,7 +42,10 @@ impl Memory {
         let block = address / BLOCK_BYTES * BLOCK_BYTES;
         if block != self.block {
             self.block = usize::MAX;
-            if !read(block, &mut self.words) {
+            if self.stays {
+                // SAFETY: the word is mapped, and so is all of its page.
+                self.words = unsafe { with_exposed_provenance::<[u64; BLOCK_WORDS]>(block).read() };
+            } else if !read(block, &mut self.words) {
                 return None;
             }
             self.block = block;
