@@ -87,8 +87,7 @@ pub fn request_of_alone(object: usize, bytes: usize) -> usize {
 /// The caller no longer uses the block.
 #[inline]
 pub unsafe fn free_quick(block: usize) -> bool {
-    let entry = granule::owner_of(block).unwrap_or(0) as u16;
-    CacheId::of_size_class_entry(entry).is_some_and(|id| hardened::free_quick(id, block))
+    granule::owner_of(block).is_some_and(|entry| hardened::free_quick(entry, block))
 }
 
 /// Frees an object by the slow path, after checking that the address, which is in a slab of the

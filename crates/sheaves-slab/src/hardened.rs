@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering;
 
 use sheaves_percpu::Access;
 use sheaves_percpu::internal::slots::attach;
-use sheaves_percpu::internal::{Cursor, pop_slow, push, push_slow};
+use sheaves_percpu::internal::{Cursor, Word, pop_slow, push, push_slow};
 use sheaves_sys::errno;
 
 use crate::checked::quarantine;
@@ -18,6 +18,7 @@ use crate::deferred;
 use crate::moves::slot::{self, ATTEMPTS};
 use crate::moves::{flush, refill, registry, tags};
 use crate::parts::pool;
+use crate::parts::shape::Shape;
 use crate::records::profile::AllocRequest;
 use crate::records::{bounds, object_bytes};
 use crate::returning::{surplus, tick};
@@ -67,38 +68,42 @@ pub(crate) fn alloc(id: CacheId, request: &AllocRequest) -> usize {
     sample_if_tagged(id, one[0], request)
 }
 
-/// Frees an object that is not watched, of the size class that the owner map has for it. False,
-/// with nothing changed, if that needs [`free`], or is an error. Keeps `errno`.
+/// Frees an object of the size class that the owner map has for it. False, with nothing changed, if
+/// it has none, or if that needs [`free`], or is an error. Keeps `errno`.
 #[inline]
-pub(crate) fn free_quick(id: CacheId, object: usize) -> bool {
-    let shape = id.shape();
-    if !quarantine::mark_quick(shape, object) {
-        return false;
-    }
-    if shape.checking != Checking::Hardened {
-        bounds::check(id, shape, object);
-    }
-    match object_bytes::clear_short(shape, object) {
-        true => give(id, object),
-        false => clear_and_give(id, object),
+pub(crate) fn free_quick(entry: usize, object: usize) -> bool {
+    let id = CacheId::of_main(Word::at_offset(entry));
+    let Some(shape) = id.shape_of_class() else { return false };
+    let Some(place) = quarantine::mark_quick(shape, object) else { return false };
+    let is_usual = shape.checking == Checking::Hardened
+        && object_bytes::is_neighbour_good(shape, object, place)
+        && object_bytes::clear_short(shape, object);
+    // Either call is the last one: so few registers are saved.
+    if is_usual {
+        give(id, object);
+    } else {
+        check_and_give(id, shape, object, place);
     }
     true
 }
 
 #[inline(never)]
-fn clear_and_give(id: CacheId, object: usize) {
-    object_bytes::clear(id.shape(), object);
+fn check_and_give(id: CacheId, shape: &Shape, object: usize, place: usize) {
+    quarantine::check_neighbour(shape, object, place);
+    bounds::check(id, shape, object);
+    if !object_bytes::clear_short(shape, object) {
+        object_bytes::clear(shape, object);
+    }
     give(id, object);
 }
 
 /// Puts an object of a size class that is sealed into the current slot, or into quarantine.
 #[inline]
 fn give(id: CacheId, object: usize) {
-    let [freed, _] = id.hardened_words();
     // SAFETY: the caller has an object, so the engine has started.
     let access = unsafe { Access::of_started() };
     // SAFETY: the object is sealed: it is the caller's, and only pushed here.
-    if !unsafe { push(access, freed, object) } {
+    if !unsafe { push(access, id.sealed(), object) } {
         give_slow(id, object);
     }
 }
@@ -114,9 +119,8 @@ pub(crate) fn free(id: CacheId, object: usize) {
 
 #[inline(never)]
 fn give_slow(id: CacheId, object: usize) {
-    let [freed, _] = id.hardened_words();
     // SAFETY: as in `give`. In the portable engine each free comes here.
-    if id.is_class() && unsafe { push_slow(freed, object) } {
+    if id.is_class() && unsafe { push_slow(id.sealed(), object) } {
         return;
     }
     errno::preserve(|| {
@@ -134,12 +138,11 @@ fn exchange(id: CacheId, object: usize) -> bool {
     if !id.is_class() || id.shape().sheaf_objects == 1 || !attach() {
         return false;
     }
-    let [freed, _] = id.hardened_words();
     let Some(sheaf) = pool::take_empty() else { return false };
     let empty = pool::format(sheaf, id.shape().sheaf_objects);
     // SAFETY: the sheaf is empty, and has room; as in `give`.
     let filled = unsafe { empty.push(object) };
-    let exchanged = slot::exchange(freed, filled, Cursor::is_full);
+    let exchanged = slot::exchange(id.sealed(), filled, Cursor::is_full);
     match exchanged {
         Ok(before) if before.is_sheaf() => {
             id.descriptor().depot.note_exchange(id.shape());

@@ -137,6 +137,13 @@ impl CacheId {
         shape
     }
 
+    /// The shape of a size class; [`Shape::NONE`] or `None` for another number.
+    #[inline]
+    pub(crate) fn shape_of_class(self) -> Option<&'static Shape> {
+        // SAFETY: as in `shape`.
+        TABLE.0.get(usize::from(self.number())).map(|of_class| unsafe { &*of_class.shape.get() })
+    }
+
     /// The two words of the cache that have sheaves.
     pub(crate) fn words(self) -> [Word; 2] {
         if self.shape().is_plain() { [self.main(), self.spare()] } else { self.hardened_words() }

@@ -13,7 +13,7 @@
 use core::ptr::with_exposed_provenance_mut;
 
 use crate::parts::shape::{CANARY_BYTES, Shape};
-use crate::records::object_bytes::{bytes_of, report_overflow};
+use crate::records::object_bytes::{bits_of, bytes_of, report_overflow};
 use crate::records::secret::canary;
 use crate::space::cache_id::CacheId;
 
@@ -33,8 +33,9 @@ fn word_of(shape: &Shape, object: usize) -> *mut usize {
 }
 
 /// The zone of an object that the caller owns.
-fn zone<'a>(id: CacheId, shape: &Shape, object: usize, requested: usize) -> &'a mut [u8] {
-    let word_bytes = if id.is_class() { WORD_BYTES } else { 0 };
+#[inline(always)]
+fn zone<'a>(is_class: bool, shape: &Shape, object: usize, requested: usize) -> &'a mut [u8] {
+    let word_bytes = if is_class { WORD_BYTES } else { 0 };
     let room = shape.stride - CANARY_BYTES - word_bytes - requested;
     // SAFETY: bytes of the object, behind those that its user may use.
     unsafe { bytes_of(object + requested, room.min(ZONE_BYTES_MAX)) }
@@ -52,16 +53,27 @@ pub fn close(id: CacheId, object: usize, requested: usize) {
     if !shape.has_zone() {
         return;
     }
+    // Others are zero.
+    if !shape.may_discard() {
+        zone(id.is_class(), shape, object, requested).fill(0);
+    }
+    close_zeros(id.is_class(), shape, object, requested);
+}
+
+/// [`close`] at level 2 for a size class whose objects have a zone.
+#[inline]
+pub fn close_class(id: CacheId, object: usize, requested: usize) {
+    close_zeros(true, id.shape(), object, requested);
+}
+
+#[inline(always)]
+fn close_zeros(is_class: bool, shape: &Shape, object: usize, requested: usize) {
     let key = key(object);
-    if id.is_class() {
+    if is_class {
         // SAFETY: bytes of the object, which the caller owns, behind those of its user.
         unsafe { word_of(shape, object).write(requested ^ key) };
     }
-    let (first, zone) = (first_bytes(key), zone(id, shape, object, requested));
-    // Others are zero.
-    if !shape.may_discard() {
-        zone.fill(0);
-    }
+    let (first, zone) = (first_bytes(key), zone(is_class, shape, object, requested));
     match zone.first_chunk_mut() {
         Some(head) => *head = first,
         None => zone.copy_from_slice(&first[..zone.len()]),
@@ -89,14 +101,14 @@ fn requested_with(id: CacheId, shape: &Shape, object: usize, key: usize) -> usiz
 }
 
 /// Reports what was written behind the requested bytes of an object that is freed.
-#[inline(never)]
+#[inline(always)]
 pub(crate) fn check(id: CacheId, shape: &Shape, object: usize) {
     if !shape.has_zone() {
         return;
     }
     let key = key(object);
     let (first, requested) = (first_bytes(key), requested_with(id, shape, object, key));
-    let zone = zone(id, shape, object, requested);
+    let zone = zone(id.is_class(), shape, object, requested);
     let is_good = match zone.split_first_chunk() {
         Some((head, rest)) => *head == first && is_zero(rest),
         None => *zone == first[..zone.len()],
@@ -106,8 +118,7 @@ pub(crate) fn check(id: CacheId, shape: &Shape, object: usize) {
     }
 }
 
+#[inline(always)]
 fn is_zero(bytes: &[u8]) -> bool {
-    let (words, rest) = bytes.as_chunks();
-    let bits = words.iter().fold(0, |bits, word| bits | u64::from_ne_bytes(*word));
-    rest.iter().fold(bits, |bits, byte| bits | u64::from(*byte)) == 0
+    if bytes.len() < 8 { bytes.iter().all(|byte| *byte == 0) } else { bits_of(bytes) == 0 }
 }

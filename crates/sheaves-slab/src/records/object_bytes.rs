@@ -70,23 +70,43 @@ const AHEAD: usize = 4;
 /// were freed. At level 1 larger ones are checked by [`bits_of_some`]. One that was never freed is
 /// not read: that would be a page fault.
 pub(crate) fn prepare(shape: &Shape, objects: &mut [usize]) {
-    let has_canary = shape.has_canary();
+    let is_whole = shape.checking != Checking::Hardened || cleared_bytes(shape) <= WHOLE_BYTES;
+    // Most sheaves: from the quarantine.
+    if is_whole
+        && shape.has_canary()
+        && objects.iter().fold(0, |all, object| all | object) & NEW == 0
+    {
+        prepare_each::<true>(shape, objects, true);
+    } else {
+        prepare_each::<false>(shape, objects, is_whole);
+    }
+}
+
+/// If `IS_USUAL`, all objects were freed, have a canary, and are checked whole.
+#[inline(always)]
+fn prepare_each<const IS_USUAL: bool>(shape: &Shape, objects: &mut [usize], is_whole: bool) {
+    let has_canary = IS_USUAL || shape.has_canary();
     // Up to two draws for each.
     let (mut order, count) = (Order::new(2 * objects.len()), cleared_bytes(shape));
     let window = (NEW_BYTES / shape.stride).max(2);
-    let is_whole = shape.checking != Checking::Hardened || count <= WHOLE_BYTES;
     for index in 0..objects.len() {
         if let Some(ahead) = objects.get(index + AHEAD) {
             map::prefetch(ahead & !NEW);
             map::prefetch((ahead & !NEW) + shape.stride - 1);
         }
-        let (is_new, object) = (objects[index] & NEW != 0, objects[index] & !NEW);
+        let (is_new, object) = match IS_USUAL {
+            true => (false, objects[index]),
+            false => (objects[index] & NEW != 0, objects[index] & !NEW),
+        };
         let in_use = canary(object);
         if !is_new {
             // SAFETY: the object is of this shape and the caller's.
             let bytes = unsafe { bytes_of(object, count) };
-            let bits = if is_whole { bits_of(bytes) } else { bits_of_some(bytes, &mut order) };
-            check_bits(shape, object, bits, in_use);
+            let bits = match IS_USUAL || is_whole {
+                true => bits_of(bytes),
+                false => bits_of_some(bytes, &mut order),
+            };
+            check_bits(shape, has_canary, object, bits, in_use);
         }
         if has_canary {
             // Relaxed: the object behind it may be freed at the same time, see `is_neighbour_good`.
@@ -103,16 +123,16 @@ pub(crate) fn prepare(shape: &Shape, objects: &mut [usize]) {
 pub(crate) fn check(shape: &Shape, object: usize) {
     // SAFETY: the object is of this shape and the caller's.
     let bits = bits_of(unsafe { bytes_of(object, cleared_bytes(shape)) });
-    check_bits(shape, object, bits, canary(object));
+    check_bits(shape, shape.has_canary(), object, bits, canary(object));
 }
 
 /// Looks closer at an object that was freed unless the bits of its bytes are 0, and its canary is
 /// the inverse of that of one in use.
 #[inline(always)]
-fn check_bits(shape: &Shape, object: usize, bits: u64, in_use: usize) {
+fn check_bits(shape: &Shape, has_canary: bool, object: usize, bits: u64, in_use: usize) {
     // Relaxed: the caller owns the object.
     let place = || canary_of(shape, object).load(Ordering::Relaxed);
-    let of_canary = if shape.has_canary() { place() ^ !in_use } else { 0 };
+    let of_canary = if has_canary { place() ^ !in_use } else { 0 };
     if bits | of_canary as u64 != 0 {
         examine(shape, object);
     }
@@ -177,8 +197,12 @@ pub(crate) fn report_overflow(shape: &Shape, object: usize) {
 }
 
 /// Checks the canary of the object before one that is freed, in the same slab, whatever its state.
+/// There is none at place 0.
 #[inline]
-pub(crate) fn is_neighbour_good(shape: &Shape, object: usize) -> bool {
+pub(crate) fn is_neighbour_good(shape: &Shape, object: usize, place: usize) -> bool {
+    if place == 0 {
+        return true;
+    }
     let neighbour = object - shape.stride;
     // Relaxed: it changes between these values, and to 0 when its page is discarded.
     let found = canary_of(shape, neighbour).load(Ordering::Relaxed);
@@ -233,18 +257,28 @@ pub(crate) fn clear_short(shape: &Shape, object: usize) -> bool {
     true
 }
 
-/// All bytes, whose number is a multiple of 8, or-ed to one word. By pieces as in [`clear_short`].
+/// Eight words that bytes are or-ed to.
+type Bits = [u64; LINE_BYTES / 8];
+
 #[inline(always)]
-fn bits_of(bytes: &[u8]) -> u64 {
-    fn add<const BYTES: usize>(bits: &mut [u64; 8], piece: &[u8; BYTES]) {
-        let words = piece.as_chunks::<8>().0;
-        bits.iter_mut().zip(words).for_each(|(bits, word)| *bits |= u64::from_ne_bytes(*word));
-    }
+fn add<const BYTES: usize>(bits: &mut Bits, piece: &[u8; BYTES]) {
+    let words = piece.as_chunks::<8>().0;
+    bits.iter_mut().zip(words).for_each(|(bits, word)| *bits |= u64::from_ne_bytes(*word));
+}
+
+#[inline(always)]
+fn folded(bits: Bits) -> u64 {
+    bits.iter().fold(0, |all, bits| all | bits)
+}
+
+/// All bytes, 8 or more, or-ed to one word. By pieces as in [`clear_short`].
+#[inline(always)]
+pub(super) fn bits_of(bytes: &[u8]) -> u64 {
     fn of_ends<const BYTES: usize>(bytes: &[u8]) -> Option<u64> {
-        let mut bits = [0; 8];
+        let mut bits = Bits::default();
         add::<BYTES>(&mut bits, bytes.first_chunk()?);
         add::<BYTES>(&mut bits, bytes.last_chunk()?);
-        Some(bits.iter().fold(0, |all, bits| all | bits))
+        Some(folded(bits))
     }
     let Some(last) = bytes.last_chunk::<LINE_BYTES>() else {
         return of_ends::<32>(bytes)
@@ -252,11 +286,11 @@ fn bits_of(bytes: &[u8]) -> u64 {
             .or_else(|| of_ends::<8>(bytes))
             .unwrap_or(0);
     };
-    let mut bits = [0; 8];
+    let mut bits = Bits::default();
     add(&mut bits, last);
-    let lines = bytes[..bytes.len() - 1].as_chunks::<LINE_BYTES>().0;
-    lines.iter().for_each(|line| add(&mut bits, line));
-    bits.iter().fold(0, |all, bits| all | bits)
+    let lines = bytes[..bytes.len() - 1].as_chunks().0;
+    lines.iter().for_each(|line: &[u8; LINE_BYTES]| add(&mut bits, line));
+    folded(bits)
 }
 
 /// The same of the first line, the last one, and [`LINES`] that are evenly apart, from a random one
@@ -265,9 +299,12 @@ fn bits_of(bytes: &[u8]) -> u64 {
 fn bits_of_some(bytes: &[u8], order: &mut Order) -> u64 {
     let lines = bytes.as_chunks::<LINE_BYTES>().0;
     let step = lines.len().div_ceil(LINES);
-    let ends = bits_of(&bytes[..LINE_BYTES]) | bits_of(&bytes[bytes.len() - LINE_BYTES..]);
+    let mut bits = Bits::default();
+    let ends = bytes.first_chunk().into_iter().chain(bytes.last_chunk());
+    ends.for_each(|line: &[u8; LINE_BYTES]| add(&mut bits, line));
     let drawn = lines[order.below(step)..].iter().step_by(step);
-    drawn.fold(ends, |bits, line| bits | bits_of(line))
+    drawn.for_each(|line| add(&mut bits, line));
+    folded(bits)
 }
 
 /// Writes zeros into memory in which nothing is live, an object or a new slab. A whole page is read

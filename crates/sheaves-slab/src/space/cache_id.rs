@@ -124,13 +124,27 @@ impl CacheId {
     /// calls with a layout. `malloc` finds a word of its own in the heap's table of sizes. A named
     /// cache has no sheaf in the first word, and each of its calls takes the slow path.
     pub(crate) const fn hardened_words(self) -> [Word; 2] {
-        if self.is_class() { [self.spare(), self.stock()] } else { [self.main(), self.spare()] }
+        if self.is_class() { [self.sealed(), self.stock()] } else { [self.main(), self.spare()] }
+    }
+
+    /// The word of a size class with what was freed and is sealed, in a hardened process.
+    #[inline]
+    pub(crate) const fn sealed(self) -> Word {
+        // No other number: so it needs no division.
+        Word::at_offset(self.0 as usize * 16 + 8)
     }
 
     /// The word of a size class from which `malloc` allocates in a hardened process.
     #[must_use]
     pub const fn stock(self) -> Word {
         Word::new(2 * NAMED_FIRST + (self.0 as usize - 1) % CLASSES_MAX)
+    }
+
+    /// The size class with this word for its [`CacheId::stock`].
+    #[inline]
+    #[must_use]
+    pub const fn of_stock(word: Word) -> CacheId {
+        CacheId((word.offset() / 8 - 2 * NAMED_FIRST + 1) as u16)
     }
 
     /// The word of the sheaf onto which objects are deferred.
@@ -164,6 +178,8 @@ const _: () = {
     let entry = last.entry() as usize;
     assert!(CacheId::deferred_of_entry(entry).offset() == last.deferred().offset());
     assert!(entry < NAMED as usize && entry == last.main().offset());
+    assert!(CacheId::of_stock(last.stock()).0 == last.0);
+    assert!(last.sealed().offset() == last.spare().offset());
     assert!(last.stock().offset() < Word::new(2 * NAMED_FIRST_HARDENED).offset());
     assert!(CacheId::new(NAMED_FIRST as u16 - 2).main().offset() == NAMED as usize);
     assert!(CacheId::new(NAMED_FIRST as u16 - 1).main().offset() == WATCHED as usize);

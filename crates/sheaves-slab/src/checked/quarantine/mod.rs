@@ -46,7 +46,7 @@ use crate::space::hint::Hint;
 pub(crate) use queue::of;
 use queue::{have_too_much, objects_max};
 pub(crate) use seal::seal_sheaf;
-pub(crate) use seal::{add, append, is_free, mark_quick, return_unused, seal};
+pub(crate) use seal::{add, append, check_neighbour, is_free, mark_quick, return_unused, seal};
 
 /// The library's thread is woken above this.
 const MUCH_BYTES: usize = 64 << 10;

@@ -11,7 +11,6 @@ use crate::records::bounds;
 use crate::records::object_bytes;
 use crate::space::cache_id::CacheId;
 use crate::space::slab::Slab;
-use crate::space::window;
 
 /// Seals an object that is freed, which is the caller's from then on. False, with a report, if it
 /// was free already. Aborts the process if no object of the cache starts at the address.
@@ -43,26 +42,34 @@ fn mark(id: CacheId, shape: &Shape, object: usize) -> bool {
         object_bytes::found(format_args!(
             "double free of {object:#x}, an object of cache {name} (size {size})"
         ));
-    } else if shape.has_canary() && index != 0 && !object_bytes::is_neighbour_good(shape, object) {
-        let what = ": something was written before its start, or past the end of";
-        object_bytes::report(shape, object, format_args!("{what} {:#x}", object - shape.stride));
+    } else if shape.has_canary() {
+        check_neighbour(shape, object, index);
     }
     is_first
 }
 
-/// Marks an object as free that is in a slab of a size class. False, with nothing changed, if that
-/// is for [`seal`], perhaps as an error.
+/// Reports what was written past the end of the object before one that is freed, if that has a
+/// place above 0 in its slab.
+pub(crate) fn check_neighbour(shape: &Shape, object: usize, place: usize) {
+    if !object_bytes::is_neighbour_good(shape, object, place) {
+        let what = ": something was written before its start, or past the end of";
+        object_bytes::report(shape, object, format_args!("{what} {:#x}", object - shape.stride));
+    }
+}
+
+/// Marks an object of a size class as free. Its place in its slab, in bytes; `None`, with nothing
+/// changed, if that is for [`seal`], perhaps as an error.
 ///
 /// The slab's header is not read, which would be one more line from memory, nor is the place
 /// divided: the canary proves that an object starts there.
 #[inline]
-pub(crate) fn mark_quick(shape: &Shape, object: usize) -> bool {
-    // Slabs are aligned to their size, from the start of the window on.
-    let place = (object - window::OWNERS.base()) & shape.quick_bytes.wrapping_sub(1);
-    let is_inside = place + shape.stride <= shape.quick_bytes && object.is_multiple_of(8);
-    is_inside
-        && (place == 0 || object_bytes::is_neighbour_good(shape, object))
-        && object_bytes::mark_free(shape, object)
+pub(crate) fn mark_quick(shape: &Shape, object: usize) -> Option<usize> {
+    // Slabs are aligned to their size.
+    let place = object & shape.quick_bytes.wrapping_sub(1);
+    let is_marked = place + shape.stride <= shape.quick_bytes
+        && object.is_multiple_of(8)
+        && object_bytes::mark_free(shape, object);
+    is_marked.then_some(place)
 }
 
 /// True if an object is in quarantine or free in its slab, as its canary or its slab knows.
