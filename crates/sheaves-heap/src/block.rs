@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use sheaves_percpu::Access;
-use sheaves_percpu::internal::{TABLE, pop_source};
+use sheaves_percpu::internal::{self as percpu, TABLE, pop_source};
 use sheaves_slab::internal::granule::Granule;
 use sheaves_slab::internal::sampling::AllocRequest;
 use sheaves_slab::internal::trap;
@@ -41,6 +41,24 @@ pub(crate) fn pop(size: usize, align: usize) -> Option<(usize, bool)> {
     let class = classes::of_middle(size, align)?;
     let object = pop_source(access, CacheId::of_class(class).main())?;
     Some((object, classes::is_alone(class) && by_id::request_of_alone(object, size) == 0))
+}
+
+/// Pops a block for a request of up to [`classes::SMALL_BYTES_MAX`] in a hardened process. `None`
+/// when the sheaf is empty, and in other modes. The block reads as zeros.
+#[inline]
+pub(crate) fn pop_hardened(size: usize) -> Option<usize> {
+    // Acquire pairs with the Release in `classes::open_fast_path`. A tool may have closed it.
+    if !checking::is_hardened() || TABLE.fast_bytes_end.load(Ordering::Acquire) == 0 {
+        return None;
+    }
+    // SAFETY: the caller passes no larger one.
+    let stock = unsafe { classes::word_of_size_unchecked(size) };
+    // SAFETY: the fast path was enabled after the engine's start.
+    let object = percpu::pop(unsafe { Access::of_started() }, stock)?;
+    if checking::is_exact() && size != 0 {
+        bounds::close_class(CacheId::of_stock(stock), object, size);
+    }
+    Some(object)
 }
 
 /// Address of a new block, 0 when memory is out, and whether it reads as zeros.

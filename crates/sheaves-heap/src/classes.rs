@@ -94,7 +94,8 @@ pub(crate) fn reopen_fast_path() {
 /// Enables the fast path. The engine has started and the words of all classes are prepared.
 #[cold]
 pub(crate) fn open_fast_path() {
-    let bytes_max = SMALL_BYTES_MAX - if checking::is_hardened() { QUANTUM_BYTES } else { 0 };
+    // From level 2 on each allocation writes a zone: see `block::pop_hardened`.
+    let bytes_max = if checking::is_exact() { 0 } else { SMALL_BYTES_MAX };
     // Callers that know a layout allocate from main words, which are vacant in hardened processes.
     let layout_end = if checking::is_hardened() { 0 } else { SMALL_BYTES_MAX + 1 };
     // Release, both, pairs with the Acquire loads of the limits, here and in the bodies of the C
@@ -106,13 +107,10 @@ pub(crate) fn open_fast_path() {
 /// Switches `malloc` to the words and classes of a hardened process. Before the fast path is open.
 pub(crate) fn harden() {
     for (quanta, word) in WORDS.iter().enumerate() {
-        let class = match quanta {
-            0 => EMPTY_BLOCKS,
-            _ => of_size((quanta * QUANTUM_BYTES + QUANTUM_BYTES).min(SMALL_BYTES_MAX)),
-        };
-        let stock = CacheId::of_class(class).stock();
+        let class = of_request(quanta * QUANTUM_BYTES, QUANTUM_BYTES);
+        let stock = class.map(|class| CacheId::of_class(class).stock().offset() as u16);
         // Relaxed: published by the Release in `open_fast_path`.
-        word.store(stock.offset() as u16, Ordering::Relaxed);
+        word.store(stock.unwrap_or(0), Ordering::Relaxed);
     }
 }
 
@@ -147,7 +145,6 @@ pub(crate) fn of_request(size: usize, align: usize) -> Option<usize> {
     if is_zero_sized(size, align) {
         return Some(EMPTY_BLOCKS);
     }
-    // As in `harden`: the same request has the same class, whichever path serves it.
     let room = if checking::is_hardened() {
         size.wrapping_neg() % QUANTUM_BYTES + QUANTUM_BYTES
     } else {

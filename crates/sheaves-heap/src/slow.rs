@@ -75,13 +75,24 @@ pub(crate) fn alloc(size: usize, align: usize, frame: Frame) -> *mut u8 {
 }
 
 /// [`alloc`], and whether the block reads as zeros.
+#[inline]
 fn alloc_and_tell_zero(size: usize, align: usize, frame: Frame) -> (*mut u8, bool) {
     // What the fast path of `malloc` does not serve.
-    let is_other = size > classes::SMALL_BYTES_MAX || align > classes::QUANTUM_BYTES;
-    if is_other && let Some((block, reads_zero)) = block::pop(size, align) {
-        return (with_exposed_provenance_mut(block), reads_zero);
+    if size > classes::SMALL_BYTES_MAX || align > classes::QUANTUM_BYTES {
+        return alloc_other(size, align, frame);
     }
-    alloc_slow(size, align, frame)
+    match block::pop_hardened(size) {
+        Some(block) => (with_exposed_provenance_mut(block), true),
+        None => alloc_slow(size, align, frame),
+    }
+}
+
+#[inline(never)]
+fn alloc_other(size: usize, align: usize, frame: Frame) -> (*mut u8, bool) {
+    match block::pop(size, align) {
+        Some((block, reads_zero)) => (with_exposed_provenance_mut(block), reads_zero),
+        None => alloc_slow(size, align, frame),
+    }
 }
 
 #[cold]

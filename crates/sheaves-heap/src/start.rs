@@ -32,9 +32,8 @@ fn start_slow() -> bool {
         return false;
     }
     large::register();
-    // From level 2 on the words of the main sheaves, which are vacant then, stay: each call takes
-    // the slow path.
-    if checking::is_hardened() && !checking::is_exact() {
+    // In debug mode the words of the main sheaves, which are vacant then, stay.
+    if checking::is_hardened() && !checking::is_debug() {
         classes::harden();
     }
     sampling::on_switch(classes::draw_samples);
