@@ -98,7 +98,8 @@ pub unsafe extern "C" fn sheaves_posix_memalign(
 /// free_sized of C23: sheaves_free of a block that was allocated with this size. NULL is ignored.
 /// In a hardened process a size that cannot be that of the block aborts the process with one line:
 /// one of another size class, unless sheaves_realloc may have resized the block in place to it; any
-/// other size with SHEAVES_HARDEN=2 or SHEAVES_DEBUG=1.
+/// other size with SHEAVES_HARDEN=2 or SHEAVES_DEBUG=1, but for blocks from 56 KiB on one that has
+/// the same number of pages.
 ///
 /// # Safety
 /// As sheaves_free; size is that of the allocation.

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A block ends where its last page does, as far as its alignment permits. All blocks from 256 KiB
-//! on are such ones, from level 2 on those from 64 KiB on.
+//! on are such ones, from level 2 on those from 56 KiB on.
 //!
 //! A block that is freed is cleared. At level 1 one of up to [`STAYS_BYTES_MAX`] waits where it is,
 //! and is checked before its pages serve another block. What else is freed becomes inaccessible as
