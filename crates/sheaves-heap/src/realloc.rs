@@ -257,6 +257,12 @@ pub fn usable_size_of(bytes: usize, align: usize) -> usize {
 #[cold]
 #[inline(never)]
 fn usable_size_slow(address: usize) -> usize {
+    // At level 1 most are of a class.
+    if !is_exact()
+        && let Some(id) = by_id::size_class_of(address)
+    {
+        return classes::usable_bytes(id.class());
+    }
     if address == 0 || !start() { 0 } else { slow::usable(address) }
 }
 

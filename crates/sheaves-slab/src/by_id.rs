@@ -80,6 +80,13 @@ pub fn request_of_alone(object: usize, bytes: usize) -> usize {
         .map_or(bytes, |granule| slab::header(granule).request(bytes as u32) as usize)
 }
 
+/// The size class that the owner map has for an address; `None` for any other one.
+#[inline]
+#[must_use]
+pub fn size_class_of(address: usize) -> Option<CacheId> {
+    CacheId::of_size_class_entry(granule::owner_of(address)? as u16)
+}
+
 /// Frees a block of malloc in a hardened process, if it is an object like most. False, with nothing
 /// changed, if it is another one, or an error. Keeps `errno`.
 ///
