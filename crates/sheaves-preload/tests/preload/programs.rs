@@ -263,8 +263,14 @@ fn operators_that_a_program_replaces_serve_its_other_forms() {
     }
     let module = compile_as("g++", "module.cpp", &["-shared", "-fPIC", "-std=c++17"]);
     let module = module.to_str().expect("a name in UTF-8");
-    let variants: [&[&str]; 4] =
-        [&["-DPLAIN"], &["-DARRAY"], &["-DALIGNED"], &["-DPLAIN", "-DARRAY", "-DALIGNED"]];
+    let variants: [&[&str]; 5] = [
+        &["-DPLAIN"],
+        &["-DARRAY"],
+        &["-DALIGNED"],
+        &["-DPLAIN", "-DARRAY", "-DALIGNED"],
+        // Without the hash table by which symbols are looked up.
+        &["-DPLAIN", "-Wl,--hash-style=sysv"],
+    ];
     for flags in variants {
         // gcc cannot know that `checked` matches the pairs.
         let flags = [&["-std=c++17", "-Wno-mismatched-new-delete"], flags].concat();

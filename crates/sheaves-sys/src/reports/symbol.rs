@@ -72,7 +72,7 @@ pub(crate) fn imports(address: usize, name: &[u8]) -> bool {
 }
 
 /// True if the object at an address, which stays loaded, has a stub of this name: its entry has an
-/// address, and no section. False where it has no such name.
+/// address, and no section. False where it has no such name, or only the old form of hash table.
 ///
 /// `dladdr1` tells that, too, but walks through all symbols: half a millisecond in a compiler.
 #[cfg(target_env = "gnu")]
@@ -85,7 +85,7 @@ pub(crate) fn is_stub(address: usize, name: &[u8]) -> bool {
 /// The section of the symbol of this name, by the hash table of the object at an address.
 #[cfg(target_env = "gnu")]
 fn section_of(memory: &mut Memory, address: usize, name: &[u8]) -> Option<u64> {
-    let tables = tables_at(memory, address)?;
+    let tables = tables_at(memory, address).filter(|tables| tables.hash != 0)?;
     let [buckets, first, filter_words] = [0, 4, 8].map(|at| memory.half(tables.hash + at));
     let (buckets, first) = (buckets? as usize, first? as usize);
     let hash = name
@@ -177,6 +177,8 @@ fn tables_at(memory: &mut Memory, address: usize) -> Option<Tables> {
     let (mut symbols, mut names, mut hash) = (0, 0, 0);
     for entry in (0..ENTRIES_MAX).map(|index| dynamic + index * 16) {
         let (tag, value) = (memory.word(entry)?, memory.word(entry + 8)? as usize);
+        // Not an address yet where the section is read-only.
+        let value = if value < bias { bias + value } else { value };
         match tag {
             DT_NULL => break,
             DT_SYMTAB => symbols = value,
