@@ -12,6 +12,7 @@ use sheaves_slab::internal::{bounds, by_id};
 use sheaves_sys::stack::Frame;
 use sheaves_sys::{map, report};
 
+use crate::classes::SMALL_BYTES_MAX;
 use crate::{classes, large, start};
 
 /// The kind of block at an address.
@@ -43,15 +44,18 @@ pub(crate) fn pop(size: usize, align: usize) -> Option<(usize, bool)> {
     Some((object, classes::is_alone(class) && by_id::request_of_alone(object, size) == 0))
 }
 
-/// Pops a block for a request of up to [`classes::SMALL_BYTES_MAX`] in a hardened process. `None`
-/// when the sheaf is empty, and in other modes. The block reads as zeros.
+/// Pops a block for a request of up to [`SMALL_BYTES_MAX`] in a hardened process, which reads as
+/// zeros. `None` when the sheaf is empty, and in other modes.
 #[inline]
 pub(crate) fn pop_hardened(size: usize) -> Option<usize> {
     // Acquire pairs with the Release in `classes::open_fast_path`. A tool may have closed it.
-    if !checking::is_hardened() || TABLE.fast_bytes_end.load(Ordering::Acquire) == 0 {
+    if size > SMALL_BYTES_MAX
+        || !checking::is_hardened()
+        || TABLE.fast_bytes_end.load(Ordering::Acquire) == 0
+    {
         return None;
     }
-    // SAFETY: the caller passes no larger one.
+    // SAFETY: just tested.
     let stock = unsafe { classes::word_of_size_unchecked(size) };
     // SAFETY: the fast path was enabled after the engine's start.
     let object = percpu::pop(unsafe { Access::of_started() }, stock)?;
