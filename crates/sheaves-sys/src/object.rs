@@ -183,6 +183,22 @@ pub fn foreign_symbol(name: &CStr) -> Option<*const c_void> {
 pub fn first_symbol(name: &CStr) -> *mut c_void {
     // SAFETY: `name` is a C string.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    let is_stub = symbol::is_stub(found.addr(), name.to_bytes());
+    let is_stub =
+        symbol::is_stub(found.addr(), name.to_bytes()).unwrap_or_else(|| is_stub_slow(found));
     if is_stub { core::ptr::null_mut() } else { found }
+}
+
+/// True if an address is that of a stub, where the object has no hash table of the new form.
+#[cfg(target_env = "gnu")]
+#[cold]
+fn is_stub_slow(found: *const c_void) -> bool {
+    /// From `<dlfcn.h>`: asks for the entry of the symbol table.
+    const RTLD_DL_SYMENT: c_int = 1;
+    let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
+    let mut entry = core::ptr::null_mut();
+    // SAFETY: `info` and `entry` are valid for the call to fill, for any address.
+    unsafe { libc::dladdr1(found, info.as_mut_ptr(), &raw mut entry, RTLD_DL_SYMENT) };
+    let entry = entry.cast_const().cast::<libc::Elf64_Sym>();
+    // SAFETY: null, or the entry, of a 64-bit object, which stays while that is loaded.
+    unsafe { entry.as_ref() }.is_some_and(|entry| entry.st_shndx == 0)
 }

@@ -248,11 +248,13 @@ fn sizes_are_checked_in_a_program_that_takes_addresses_of_operators() {
         println!("g++ is not here");
         return;
     }
-    let program = compile_as("g++", "stub.cpp", &["-no-pie", "-fno-pie"]);
-    let mut command = on_object(&program, &[], &[("SHEAVES_HARDEN", "1")]);
-    let output = run_within(MINUTE, &mut command);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && errors.contains("another size"), "{output:?}");
+    for hash in ["-Wl,--hash-style=gnu", "-Wl,--hash-style=sysv"] {
+        let program = compile_as("g++", "stub.cpp", &["-no-pie", "-fno-pie", hash]);
+        let mut command = on_object(&program, &[], &[("SHEAVES_HARDEN", "1")]);
+        let output = run_within(MINUTE, &mut command);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && errors.contains("another size"), "{output:?}");
+    }
 }
 
 #[test]

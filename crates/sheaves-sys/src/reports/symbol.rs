@@ -72,20 +72,21 @@ pub(crate) fn imports(address: usize, name: &[u8]) -> bool {
 }
 
 /// True if the object at an address, which stays loaded, has a stub of this name: its entry has an
-/// address, and no section. False where it has no such name, or only the old form of hash table.
+/// address, and no section. `None` where it has no such name, or only the old form of hash table.
 ///
 /// `dladdr1` tells that, too, but walks through all symbols: half a millisecond in a compiler.
 #[cfg(target_env = "gnu")]
-pub(crate) fn is_stub(address: usize, name: &[u8]) -> bool {
+pub(crate) fn is_stub(address: usize, name: &[u8]) -> Option<bool> {
     // SAFETY: the tables of an object that stays.
     let mut memory = unsafe { Memory::that_stays() };
-    section_of(&mut memory, address, name) == Some(0)
+    section_of(&mut memory, address, name).map(|section| section == 0)
 }
 
 /// The section of the symbol of this name, by the hash table of the object at an address.
 #[cfg(target_env = "gnu")]
 fn section_of(memory: &mut Memory, address: usize, name: &[u8]) -> Option<u64> {
-    let tables = tables_at(memory, address).filter(|tables| tables.hash != 0)?;
+    let is_whole = |of: &Tables| of.hash != 0 && of.symbols != 0 && of.names != 0;
+    let tables = tables_at(memory, address).filter(is_whole)?;
     let [buckets, first, filter_words] = [0, 4, 8].map(|at| memory.half(tables.hash + at));
     let (buckets, first) = (buckets? as usize, first? as usize);
     let hash = name
@@ -171,14 +172,16 @@ struct Tables {
 }
 
 fn tables_at(memory: &mut Memory, address: usize) -> Option<Tables> {
-    let link_map = link_map_at(address)?;
+    let Found { map_start, map_end, link_map, .. } = find(address)?;
     let bias = memory.word(link_map)? as usize;
     let dynamic = memory.word(link_map + 16)? as usize;
     let (mut symbols, mut names, mut hash) = (0, 0, 0);
     for entry in (0..ENTRIES_MAX).map(|index| dynamic + index * 16) {
         let (tag, value) = (memory.word(entry)?, memory.word(entry + 8)? as usize);
-        // Not an address yet where the section is read-only.
-        let value = if value < bias { bias + value } else { value };
+        // Not an address yet where the section is read-only. The object may be mapped below where
+        // it was linked.
+        let is_in = |value: &usize| (map_start..map_end).contains(value);
+        let value = [value, bias.wrapping_add(value)].into_iter().find(is_in).unwrap_or(0);
         match tag {
             DT_NULL => break,
             DT_SYMTAB => symbols = value,
