@@ -241,6 +241,17 @@ fn operators_throw_in_a_module_of_a_program_without_the_runtime() {
     }
 }
 
+/// An object before ours that is mapped below the address at which it was linked.
+#[test]
+fn an_object_that_was_linked_at_a_high_address_is_loaded() {
+    let high = "-Wl,-Ttext-segment=0x900000000000";
+    let module = compile_as("gcc", "high.c", &["-shared", "-fPIC", high]);
+    let mut command = on_object(Path::new("/bin/true"), &[], &[]);
+    let both = format!("{} {}", module.display(), crate::object().display());
+    let output = run_within(MINUTE, command.env("LD_PRELOAD", both));
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+}
+
 /// Stubs of a program are no operators of its own.
 #[test]
 fn sizes_are_checked_in_a_program_that_takes_addresses_of_operators() {
