@@ -85,19 +85,15 @@ pub(crate) fn is_stub(address: usize, name: &[u8]) -> Option<bool> {
 /// The section of the symbol of this name, by the hash table of the object at an address.
 #[cfg(target_env = "gnu")]
 fn section_of(memory: &mut Memory, address: usize, name: &[u8]) -> Option<u64> {
-    let is_whole = |of: &Tables| of.hash != 0 && of.symbols != 0 && of.names != 0;
-    let tables = tables_at(memory, address).filter(is_whole)?;
-    let [buckets, first, filter_words] = [0, 4, 8].map(|at| memory.half(tables.hash + at));
-    let (buckets, first) = (buckets? as usize, first? as usize);
+    let tables = tables_at(memory, address)?;
+    let Buckets { first, start, count } = buckets_of(memory, tables.hash)?;
     let hash = name
         .iter()
         .fold(5381, |hash: u32, byte| hash.wrapping_mul(33).wrapping_add(u32::from(*byte)));
-    let table = tables.hash + 16 + filter_words? as usize * 8;
-    let bucket = (hash as usize).checked_rem(buckets)?;
-    // Each bucket is a row of symbols, whose last one has an odd hash. Without any it is 0.
-    let row = memory.half(table + bucket * 4)? as usize;
+    // A bucket without symbols is 0.
+    let row = memory.half(start + (hash as usize).checked_rem(count)? * 4)? as usize;
     for index in row..SYMBOLS_MAX {
-        let found = memory.half(table + (buckets + index.checked_sub(first)?) * 4)?;
+        let found = memory.half(start + (count + index.checked_sub(first)?) * 4)?;
         let section = section_if_named(memory, &tables, index, name);
         if section.is_some() || found & 1 != 0 {
             return section;
@@ -190,7 +186,8 @@ fn tables_at(memory: &mut Memory, address: usize) -> Option<Tables> {
             _ => {}
         }
     }
-    Some(Tables { bias, symbols, names, hash })
+    let is_whole = symbols != 0 && names != 0 && hash != 0;
+    is_whole.then_some(Tables { bias, symbols, names, hash })
 }
 
 /// The exported function that covers an address.
@@ -209,17 +206,28 @@ fn function_at(memory: &mut Memory, address: usize) -> Option<Symbol> {
     None
 }
 
+/// The buckets of a hash table. Each has the first of a row of symbols, whose last one has an odd
+/// hash: the hashes, from that of the first symbol on, are behind the buckets.
+struct Buckets {
+    first: usize,
+    start: usize,
+    count: usize,
+}
+
+fn buckets_of(memory: &mut Memory, hash: usize) -> Option<Buckets> {
+    let [count, first, filter_words] = [0, 4, 8].map(|at| memory.half(hash + at));
+    let start = hash + 16 + filter_words? as usize * 8;
+    Some(Buckets { first: first? as usize, start, count: count? as usize })
+}
+
 /// The number of symbols, which only the hash table tells.
 fn symbol_count(memory: &mut Memory, hash: usize) -> Option<usize> {
-    let buckets = memory.half(hash)? as usize;
-    let first = memory.half(hash + 4)? as usize;
-    let table = hash + 16 + memory.half(hash + 8)? as usize * 8;
+    let Buckets { first, start, count } = buckets_of(memory, hash)?;
     let mut last = 0;
-    for bucket in 0..buckets.min(SYMBOLS_MAX) {
-        last = last.max(memory.half(table + bucket * 4)? as usize);
+    for bucket in 0..count.min(SYMBOLS_MAX) {
+        last = last.max(memory.half(start + bucket * 4)? as usize);
     }
-    // Each bucket is a row of symbols, whose last one has an odd hash.
-    let hashes = table + buckets * 4;
+    let hashes = start + count * 4;
     while last >= first && memory.half(hashes + (last - first) * 4)? & 1 == 0 {
         last += 1;
     }
